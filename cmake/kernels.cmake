@@ -1,0 +1,18 @@
+# Instruction set flags of the kernel files, by their name's ending: src/kernels/x86/<name>_<isa>.c.
+# Compiled always; chosen at run time by CPU features (src/kernels/kernels.inc).
+set(ISA_FLAGS_avx2 -mavx2 -mfma)
+set(ISA_FLAGS_avxvnni -mavx2 -mfma -mavxvnni)
+set(ISA_FLAGS_avx512vnni -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
+foreach(isa avx2 avxvnni avx512vnni)
+  file(GLOB found CONFIGURE_DEPENDS src/kernels/x86/*_${isa}.c)
+  if(found)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      set_source_files_properties(${found} PROPERTIES COMPILE_OPTIONS "${ISA_FLAGS_${isa}}")
+    endif()
+  endif()
+endforeach()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  get_target_property(sources intaglio SOURCES)
+  list(FILTER sources EXCLUDE REGEX "src/kernels/x86/")
+  set_target_properties(intaglio PROPERTIES SOURCES "${sources}")
+endif()

@@ -1,0 +1,140 @@
+// Intaglio runtime: open a compiled model (.itg), look at it, run it.
+//
+//   itg_model *model = NULL;
+//   itg_session *session = NULL;
+//   itg_diagnostic why;
+//   if (itg_model_open("face.itg", &why, &model) != ITG_OK) { puts(why.message); return 1; }
+//   if (itg_session_create(model, NULL, &why, &session) != ITG_OK) ...
+//   itg_session_set_input(session, 0, pixels, pixel_count, &why);   // float, shape of itg_model_input(model, 0)
+//   itg_session_run(session, &why);
+//   itg_session_get_output(session, 0, embedding, 512, &why);
+//   itg_session_destroy(session);
+//   itg_model_close(model);
+//
+// A model is immutable after open: any number of threads may share it, each with a session of its own.
+// Running does no allocation, no floating point and no input or output; conversion from and to float happens in
+// set_input and get_output.
+#ifndef INTAGLIO_INTAGLIO_H
+#define INTAGLIO_INTAGLIO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "intaglio/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ITG_VERSION "0.1.0"
+enum { ITG_MAX_RANK = 8 };
+
+// Element types. Numbers are part of the file format and never change.
+typedef enum itg_dtype {
+  ITG_DTYPE_NONE = 0,
+  ITG_DTYPE_F32 = 1,
+  ITG_DTYPE_F16 = 2,
+  ITG_DTYPE_BF16 = 3,
+  ITG_DTYPE_F64 = 4,
+  ITG_DTYPE_S8 = 5,
+  ITG_DTYPE_S16 = 6,
+  ITG_DTYPE_S32 = 7,
+  ITG_DTYPE_S64 = 8,
+  ITG_DTYPE_U8 = 9,
+  ITG_DTYPE_U16 = 10,
+  ITG_DTYPE_U32 = 11,
+  ITG_DTYPE_U64 = 12,
+  ITG_DTYPE_BOOL = 13, // One byte, 0 or 1.
+  ITG_DTYPE_S4 = 14,   // Packed constants only: two a byte, low nibble first.
+  ITG_DTYPE_COUNT = 15,
+} itg_dtype;
+
+// "f32", "u8", ...; never NULL.
+ITG_API const char *itg_dtype_name(itg_dtype dtype);
+
+typedef struct itg_shape {
+  int32_t rank; // 0 (scalar) .. ITG_MAX_RANK
+  int64_t dims[ITG_MAX_RANK];
+} itg_shape;
+
+// A model input or output. Strings live as long as the model.
+typedef struct itg_tensor_info {
+  const char *name;
+  itg_shape shape; // In the layout of the source model (ONNX images: [N,C,H,W]).
+  itg_dtype dtype; // Of the integer codes inside: u8, u16, or s32/s64/bool for inputs that are not quantized.
+  double scale;    // real = scale * (code - zero_point); 1 and 0 where there is no encoding.
+  int32_t zero_point;
+  size_t count; // Number of elements.
+} itg_tensor_info;
+
+typedef struct itg_model itg_model;     // Immutable after open; share freely between threads.
+typedef struct itg_session itg_session; // One thread at a time.
+
+// Maps and validates a .itg file. The file must not be changed while the model is open.
+// Errors: IO, FORMAT (truncated, corrupted, contradictory), VERSION, LIMIT, UNSUPPORTED, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_model_open(const char *path, itg_diagnostic *diagnostic, itg_model **out);
+// The same from memory, which is borrowed and must outlive the model; 64-byte alignment avoids a copy.
+ITG_API ITG_MUST_USE itg_status itg_model_open_memory(const void *data, size_t size, itg_diagnostic *diagnostic,
+                                                      itg_model **out);
+// All sessions of the model must be destroyed before. NULL is allowed.
+ITG_API void itg_model_close(itg_model *model);
+
+ITG_API size_t itg_model_input_count(const itg_model *model);
+ITG_API size_t itg_model_output_count(const itg_model *model);
+// `index` below the count; NULL otherwise. The result lives as long as the model.
+ITG_API const itg_tensor_info *itg_model_input(const itg_model *model, size_t index);
+ITG_API const itg_tensor_info *itg_model_output(const itg_model *model, size_t index);
+// A JSON section of the file by name: "provenance", "accuracy", "preprocessing". Not NUL-terminated; NULL when absent.
+ITG_API const char *itg_model_metadata(const itg_model *model, const char *name, size_t *size);
+
+typedef struct itg_session_options {
+  size_t struct_size;    // sizeof(itg_session_options); lets the struct grow.
+  int thread_count;      // 0: one a processor (default); 1: run in the calling thread only.
+  void *workspace;       // Caller-supplied memory, 64-byte aligned, or NULL to let the session allocate its own.
+  size_t workspace_size; // At least itg_session_workspace_size.
+  const char *cpu;       // Highest instruction set to use: "reference", "avx2", "avxvnni", "avx512vnni", "neon", ...;
+                         // NULL: $INTAGLIO_CPU, or else the best there is.
+  int profile;           // Nonzero: record the time of each step (itg_session_step_profile).
+} itg_session_options;
+
+ITG_API void itg_session_options_default(itg_session_options *options);
+// Bytes of workspace a session needs: activations and kernel scratch. Pure function of the model and options.
+ITG_API ITG_MUST_USE itg_status itg_session_workspace_size(const itg_model *model, const itg_session_options *options,
+                                                           itg_diagnostic *diagnostic, size_t *out);
+// Plans and packs weights (shared by sessions with the same instruction set). Errors: MEMORY, ARGUMENT, UNSUPPORTED.
+ITG_API ITG_MUST_USE itg_status itg_session_create(const itg_model *model, const itg_session_options *options,
+                                                   itg_diagnostic *diagnostic, itg_session **out);
+ITG_API void itg_session_destroy(itg_session *session); // NULL is allowed.
+
+// Quantizes `count` floats (row-major, the input's shape) into the input. NaN becomes the zero point, values outside the
+// range saturate. For an integer input the values are rounded. Errors: ARGUMENT.
+ITG_API ITG_MUST_USE itg_status itg_session_set_input(itg_session *session, size_t index, const float *values,
+                                                      size_t count, itg_diagnostic *diagnostic);
+// Copies codes of the input's own dtype; `size` in bytes.
+ITG_API ITG_MUST_USE itg_status itg_session_set_input_codes(itg_session *session, size_t index, const void *codes,
+                                                            size_t size, itg_diagnostic *diagnostic);
+// Runs all steps. Inputs keep their values. Errors: ARGUMENT when an input was never set.
+ITG_API ITG_MUST_USE itg_status itg_session_run(itg_session *session, itg_diagnostic *diagnostic);
+// Outputs stay valid until the next run.
+ITG_API ITG_MUST_USE itg_status itg_session_get_output(const itg_session *session, size_t index, float *values,
+                                                       size_t count, itg_diagnostic *diagnostic);
+ITG_API ITG_MUST_USE itg_status itg_session_get_output_codes(const itg_session *session, size_t index, void *codes,
+                                                             size_t size, itg_diagnostic *diagnostic);
+
+// One step of the plan, for profiles and `inspect`.
+typedef struct itg_step_info {
+  const char *name;   // Of the graph node.
+  const char *op;     // Operation kind.
+  const char *kernel; // Name of the chosen kernel.
+  int64_t multiply_accumulates;
+  double microseconds; // Of the last run; 0 without `profile`.
+} itg_step_info;
+ITG_API size_t itg_session_step_count(const itg_session *session);
+ITG_API ITG_MUST_USE itg_status itg_session_step(const itg_session *session, size_t index, itg_step_info *out);
+// Name of the highest instruction set in use, e.g. "avx512vnni".
+ITG_API const char *itg_session_cpu(const itg_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

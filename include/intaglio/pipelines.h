@@ -1,0 +1,96 @@
+// Intaglio pipelines: images in, answers out, around one or more networks. Needs only the runtime.
+#ifndef INTAGLIO_PIPELINES_H
+#define INTAGLIO_PIPELINES_H
+
+#include "intaglio/intaglio.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- images ----
+
+// 8-bit RGB (or grey) pixels, interleaved, rows without gaps: [height, width, channels].
+typedef struct itg_image {
+  int32_t width, height, channels; // channels 1 or 3
+  uint8_t *pixels;                 // malloc'ed; itg_image_free
+} itg_image;
+
+typedef struct itg_image_limits {
+  int64_t max_pixels; // Checked before decoding. Default 100 million.
+  size_t max_bytes;   // Of the encoded file. Default 256 MiB.
+} itg_image_limits;
+
+// Decodes JPEG or PNG to RGB. `limits` may be NULL. Errors: IO, FORMAT (not an image, truncated), LIMIT, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_image_decode(const void *data, size_t size, const itg_image_limits *limits,
+                                                 itg_diagnostic *diagnostic, itg_image *out);
+ITG_API ITG_MUST_USE itg_status itg_image_read(const char *path, const itg_image_limits *limits,
+                                               itg_diagnostic *diagnostic, itg_image *out);
+ITG_API void itg_image_free(itg_image *image);
+
+// ---- preprocessing descriptions (docs/FORMATS.md): from a photograph to a network input ----
+
+typedef struct itg_preprocess itg_preprocess; // Immutable; share freely.
+// A built-in name ("imagenet", "arcface", "raw-255", ...) or the path of a JSON file. Errors: ARGUMENT, IO, FORMAT.
+ITG_API ITG_MUST_USE itg_status itg_preprocess_open(const char *name_or_path, itg_diagnostic *diagnostic,
+                                                    itg_preprocess **out);
+ITG_API void itg_preprocess_close(itg_preprocess *preprocess);
+// Writes the network input, f32 of `shape` ([1,C,H,W] or [1,H,W,C] as the description says; its size must fit).
+ITG_API ITG_MUST_USE itg_status itg_preprocess_run(const itg_preprocess *preprocess, const itg_image *image,
+                                                   const itg_shape *shape, itg_diagnostic *diagnostic, float *out);
+// JSON text of the description; lives as long as the object.
+ITG_API const char *itg_preprocess_json(const itg_preprocess *preprocess);
+
+// ---- networks: an integer session, or anything else that computes float outputs from float inputs ----
+
+// A network as pipelines see it. The struct is plain data, copied by value; `context` must outlive its users.
+typedef struct itg_network {
+  void *context;
+  size_t input_count, output_count;
+  itg_status (*run)(void *context, const float *const *inputs, float *const *outputs, itg_diagnostic *diagnostic);
+  const itg_tensor_info *(*input)(void *context, size_t index);
+  const itg_tensor_info *(*output)(void *context, size_t index);
+} itg_network;
+
+// Wraps a session (borrowed).
+ITG_API itg_network itg_network_from_session(itg_session *session, const itg_model *model);
+
+// ---- faces ----
+
+// RFB-320 detector + 68-point landmarks + ArcFace embedder, the layout of the public faceplugin models:
+// detector [1,3,240,320] -> scores [1,n,2], boxes [1,n,4] (corners in 0..1); landmarks [1,1,64,64] -> 136 numbers;
+// embedder [1,3,112,112] BGR -> embedding.
+typedef struct itg_face {
+  float box[4];       // x1, y1, x2, y2 in pixels of the photograph.
+  float score;        // 0..1
+  float points[5][2]; // Left eye, right eye, nose, left and right mouth corner (ArcFace order), pixels.
+} itg_face;
+
+typedef struct itg_face_pipeline itg_face_pipeline; // One thread at a time.
+
+// `embedder` may have a NULL run function when only crops are wanted.
+ITG_API ITG_MUST_USE itg_status itg_face_pipeline_create(itg_network detector, itg_network landmarks,
+                                                         itg_network embedder, itg_diagnostic *diagnostic,
+                                                         itg_face_pipeline **out);
+ITG_API void itg_face_pipeline_destroy(itg_face_pipeline *pipeline);
+// The most certain face of a photograph, whatever its score. Errors: SHAPE, those of the networks.
+ITG_API ITG_MUST_USE itg_status itg_face_find(itg_face_pipeline *pipeline, const itg_image *photograph,
+                                              itg_diagnostic *diagnostic, itg_face *out);
+// All faces with at least `min_score`, best first, after non-maximum suppression at `max_overlap` (IoU); writes at most
+// `capacity`. 0.7 and 0.3 are good values.
+ITG_API ITG_MUST_USE itg_status itg_face_find_all(itg_face_pipeline *pipeline, const itg_image *photograph,
+                                                  float min_score, float max_overlap, itg_face *faces, size_t capacity,
+                                                  itg_diagnostic *diagnostic, size_t *count);
+// Aligned RGB crop, 112x112x3 bytes, by the five points.
+ITG_API ITG_MUST_USE itg_status itg_face_crop(const itg_image *photograph, const itg_face *face,
+                                              itg_diagnostic *diagnostic, uint8_t *out);
+// The embedder's input of a crop: [1,3,112,112] BGR, (x - 127)/128.
+ITG_API void itg_face_embedder_input(const uint8_t *crop, float *out);
+// Embedding of a crop; `count` numbers, as the network gives them (not normalised).
+ITG_API ITG_MUST_USE itg_status itg_face_embed(itg_face_pipeline *pipeline, const uint8_t *crop,
+                                               itg_diagnostic *diagnostic, float *out, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+// Statistics of every activation of a float graph over real samples.
+#ifndef ITG_CALIBRATE_CALIBRATE_H
+#define ITG_CALIBRATE_CALIBRATE_H
+
+#include "base/parallel.h"
+#include "graph/graph.h"
+#include "interpret/interpret.h"
+
+enum { ITG_HISTOGRAM_BINS = 2048 };
+
+// Of one tensor; `histogram` covers [low, high] evenly. Arena memory of the statistics object.
+typedef struct itg_tensor_statistics {
+  double low, high; // Over all samples and elements; finite.
+  double sum, sum_squares;
+  uint64_t count;
+  uint64_t *histogram;                   // [ITG_HISTOGRAM_BINS]; NULL for tensors that are not f32.
+  int64_t channels;                      // Size of the last dimension.
+  float *channel_low, *channel_high;     // [channels]
+  double *channel_sum, *channel_squares; // [channels]
+  uint64_t channel_count;                // Elements a channel.
+} itg_tensor_statistics;
+
+typedef struct itg_statistics itg_statistics; // Immutable once collected; share freely.
+
+// Where samples come from. Fills inputs[i] (dense, dtype and shape of graph->inputs[i]) with sample `index`; called from
+// one thread at a time, in order. The callback owns nothing afterwards.
+typedef struct itg_sample_source {
+  void *context;
+  size_t count;
+  itg_status (*read)(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic);
+} itg_sample_source;
+
+// Two passes over the samples (ranges, then histograms), samples side by side on the pool; the result does not depend on
+// the number of threads, bit for bit. Memory: one state a thread.
+// Errors: ARGUMENT (no samples), QUANTIZATION (a tensor is not finite; named), CANCELLED, those of the source.
+ITG_MUST_USE itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
+                                      itg_progress_function progress, void *progress_context,
+                                      itg_diagnostic *diagnostic, itg_statistics **out);
+void itg_statistics_destroy(itg_statistics *statistics);
+// NULL for constants and unknown tensors. `tensor` belongs to the calibrated graph.
+const itg_tensor_statistics *itg_statistics_of(const itg_statistics *statistics, const itg_tensor *tensor);
+
+#endif

@@ -1,0 +1,27 @@
+// Reading and writing .itg files (layout: container/format.h, docs/FORMATS.md).
+#ifndef ITG_CONTAINER_CONTAINER_H
+#define ITG_CONTAINER_CONTAINER_H
+
+#include "graph/graph.h"
+
+typedef struct itg_metadata_section { // A named JSON text: "provenance", "accuracy", "preprocessing", "recipe".
+  const char *name;
+  const char *text;
+  size_t size;
+} itg_metadata_section;
+
+// Writes a LEGAL graph. Deterministic: equal graphs and sections give equal bytes. The file appears whole or not at all.
+ITG_MUST_USE itg_status itg_container_write(const char *path, const itg_graph *graph,
+                                            const itg_metadata_section *sections, size_t section_count,
+                                            itg_diagnostic *diagnostic);
+
+// Reads and verifies everything (sizes, offsets, checksums, the graph at stage LEGAL). Constants borrow from `bytes`, which
+// must outlive the graph. Section texts borrow too.
+typedef struct itg_container {
+  itg_graph *graph;
+  itg_metadata_section *sections; // In the graph's arena.
+  size_t section_count;
+} itg_container;
+ITG_MUST_USE itg_status itg_container_read(itg_span bytes, itg_diagnostic *diagnostic, itg_container *out);
+
+#endif

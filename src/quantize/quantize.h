@@ -1,0 +1,16 @@
+// From CALIBRATED to QUANTIZED: every activation gets an encoding, constants become integers.
+#ifndef ITG_QUANTIZE_QUANTIZE_H
+#define ITG_QUANTIZE_QUANTIZE_H
+
+#include "calibrate/calibrate.h"
+#include "graph/graph.h"
+#include "quantize/recipe.h"
+
+// Chooses encodings by the recipe (shared across views, pools, concat), quantizes weights (s8, symmetric, per output
+// channel) and biases (s32, scale s_x*s_w). Activation tensors keep dtype F32 and carry `encoding`; weight constants are
+// replaced by s8 ones with an axis encoding. Deterministic, byte for byte, for any thread count.
+// Errors: QUANTIZATION, UNSUPPORTED (names the node), MEMORY.
+ITG_MUST_USE itg_status itg_quantize(itg_graph *graph, const itg_statistics *statistics, const itg_recipe *recipe,
+                                     itg_pool *pool, itg_diagnostic *diagnostic);
+
+#endif

@@ -1,0 +1,40 @@
+// A recipe: which precision, range method and weight method each tensor and node gets. JSON, human-editable
+// (docs/FORMATS.md); rules are matched by op kind and name glob, later rules win.
+#ifndef ITG_QUANTIZE_RECIPE_H
+#define ITG_QUANTIZE_RECIPE_H
+
+#include "base/arena.h"
+#include "base/span.h"
+#include "base/status.h"
+#include "graph/graph.h"
+
+typedef enum itg_range_method { ITG_RANGE_MIN_MAX = 0, ITG_RANGE_MSE = 1 } itg_range_method;
+typedef enum itg_weight_method { ITG_WEIGHT_NEAREST = 0, ITG_WEIGHT_MSE = 1 } itg_weight_method;
+
+typedef struct itg_recipe_rule {
+  const char *op;          // Op name ("Conv") or NULL for any.
+  const char *name;        // Glob over node names or NULL for any.
+  int32_t activation_bits; // Of the node's outputs: 8, 16 or 0 (keep).
+  int32_t weight_bits;     // 8 or 0 (keep).
+  int32_t range_method;    // itg_range_method or -1 (keep).
+  int32_t weight_method;   // itg_weight_method or -1 (keep).
+} itg_recipe_rule;
+
+typedef struct itg_recipe {
+  itg_arena arena;
+  const char *precision; // "a8w8", "a16w8", "a8w8+s16".
+  itg_range_method range_method;
+  itg_weight_method weight_method;
+  itg_recipe_rule *rules;
+  size_t rule_count;
+} itg_recipe;
+
+// The built-in recipe of a precision. Errors: ARGUMENT (unknown name; the message lists the known ones).
+ITG_MUST_USE itg_status itg_recipe_builtin(const char *precision, itg_diagnostic *diagnostic, itg_recipe *out);
+// Parses a recipe file. Errors: FORMAT (with line and column), LIMIT.
+ITG_MUST_USE itg_status itg_recipe_parse(itg_span json, itg_diagnostic *diagnostic, itg_recipe *out);
+// malloc'ed JSON text, or NULL.
+char *itg_recipe_to_json(const itg_recipe *recipe);
+void itg_recipe_free(itg_recipe *recipe);
+
+#endif
