@@ -179,7 +179,7 @@ typedef struct itg_q_table_attributes { // Q_TABLE
 
 typedef struct itg_q_softmax_attributes { // Q_SOFTMAX over the last axis
   int32_t k, k_shift;        // w = (d*k + 2^(k_shift-1)) >> k_shift: Q16 of the log2 distance to the maximum.
-  int32_t multiplier, shift; // Output u8: RQ of e*R (scale 2^-47 * 2^16..) ; unused for u16.
+  int32_t multiplier, shift; // Output u8: RQ64 of e*R (Q47, at most 2^47) with h = 17: RQ of the Q30 probability.
   int32_t low, high;
 } itg_q_softmax_attributes;
 

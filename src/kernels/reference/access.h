@@ -1,0 +1,34 @@
+// Reading and writing codes of any type; for the reference kernels only, which value clarity over speed.
+#ifndef ITG_KERNELS_REFERENCE_ACCESS_H
+#define ITG_KERNELS_REFERENCE_ACCESS_H
+
+#include "kernels/task.h"
+#include "tensor/requantize.h"
+
+static inline int32_t itg_load(const void *data, int64_t index, int32_t type) {
+  switch (type) {
+  case ITG_TASK_U8:
+  case ITG_TASK_BOOL: return ((const uint8_t *)data)[index];
+  case ITG_TASK_S8: return ((const int8_t *)data)[index];
+  case ITG_TASK_U16: return ((const uint16_t *)data)[index];
+  default: return ((const int32_t *)data)[index];
+  }
+}
+
+static inline void itg_store(void *data, int64_t index, int32_t type, int32_t code) {
+  switch (type) {
+  case ITG_TASK_U8:
+  case ITG_TASK_S8:
+  case ITG_TASK_BOOL: ((uint8_t *)data)[index] = (uint8_t)code; break;
+  case ITG_TASK_U16: ((uint16_t *)data)[index] = (uint16_t)code; break;
+  default: ((int32_t *)data)[index] = code; break;
+  }
+}
+
+// Floor division of a 128-bit sum by a power of two is never needed: every expression of docs/ARITHMETIC.md fits 64 bits
+// by the rules the compiler checks.
+
+// Index of the highest set bit plus one; 0 for 0.
+static inline int itg_bit_length(uint64_t value) { return value ? 64 - __builtin_clzll(value) : 0; }
+
+#endif
