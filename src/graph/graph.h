@@ -10,15 +10,9 @@
 #include "base/map.h"
 #include "base/status.h"
 #include "graph/attributes.h"
+#include "graph/op.h"
 #include "tensor/dtype.h"
 #include "tensor/encoding.h"
-
-typedef enum itg_op {
-  ITG_OP_NONE = 0,
-#define ITG_OP(number, name, text, min_inputs, max_inputs, outputs, attribute, flags) ITG_OP_##name = number,
-#include "graph/ops.def"
-#undef ITG_OP
-} itg_op;
 
 enum {
   ITG_OP_UNARY = 1,

@@ -63,7 +63,7 @@ static void multipliers_requantize_within_half_a_code(void **state) {
 
 static void op_table_is_sorted_and_found(void **state) {
   (void)state;
-#define ITG_OP(number, name, text, min_inputs, max_inputs, outputs, attribute, flags)                                  \
+#define ITG_OP(number, name, text, min_inputs, max_inputs, outputs, attribute, flags) \
   assert_string_equal(itg_op_name(number), text);
 #include "graph/ops.def"
 #undef ITG_OP

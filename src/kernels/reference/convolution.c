@@ -1,5 +1,6 @@
 // Convolution, transposed convolution and fully connected layers (docs/ARITHMETIC.md 1-3), exactly as written there.
-#include "graph/graph.h"
+#include "graph/attributes.h"
+#include "graph/op.h"
 #include "kernels/reference/access.h"
 
 static int32_t finish(const itg_conv_task *t, int64_t acc, int32_t o) {

@@ -1,5 +1,6 @@
 // Add, mul, div, min, max, per-channel affine, convert, PReLU (docs/ARITHMETIC.md 3).
-#include "graph/graph.h"
+#include "graph/attributes.h"
+#include "graph/op.h"
 #include "kernels/reference/access.h"
 
 // Work is cut into chunks of elements (or rows) so that threads get comparable parts.

@@ -1,5 +1,6 @@
 // Tables, softmax, norms, rotary embedding (docs/ARITHMETIC.md 4).
-#include "graph/graph.h"
+#include "graph/attributes.h"
+#include "graph/op.h"
 #include "kernels/reference/access.h"
 #include "tensor/exp2_table.h"
 

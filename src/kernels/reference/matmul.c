@@ -1,5 +1,6 @@
 // Matrix product of two activations (docs/ARITHMETIC.md 1, 2).
-#include "graph/graph.h"
+#include "graph/attributes.h"
+#include "graph/op.h"
 #include "kernels/reference/access.h"
 
 static size_t units(const itg_task *task) { return (size_t)task->matmul.batch * (size_t)task->matmul.m; }

@@ -1,5 +1,6 @@
 // Moving codes: copies with strides, concat, pad, gather, embedding rows, resize (docs/ARITHMETIC.md 3).
-#include "graph/graph.h"
+#include "graph/attributes.h"
+#include "graph/op.h"
 #include "kernels/reference/access.h"
 
 static void move_element(void *out, int64_t to, const void *in, int64_t from, int32_t size) {

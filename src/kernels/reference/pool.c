@@ -1,5 +1,6 @@
 // Max and average pools, sums over dimensions (docs/ARITHMETIC.md 3).
-#include "graph/graph.h"
+#include "graph/attributes.h"
+#include "graph/op.h"
 #include "kernels/reference/access.h"
 
 static size_t pool_units(const itg_task *task) { return (size_t)task->pool.batch * (size_t)task->pool.out_h; }
