@@ -15,6 +15,11 @@ ITG_MUST_USE itg_status itg_container_write(const char *path, const itg_graph *g
                                             const itg_metadata_section *sections, size_t section_count,
                                             itg_diagnostic *diagnostic);
 
+// The same bytes in memory: *bytes is 64-byte aligned, to be freed with free().
+ITG_MUST_USE itg_status itg_container_encode(const itg_graph *graph, const itg_metadata_section *sections,
+                                             size_t section_count, itg_diagnostic *diagnostic, uint8_t **bytes,
+                                             size_t *size);
+
 // Reads and verifies everything (sizes, offsets, checksums, the graph at stage LEGAL). Constants borrow from `bytes`, which
 // must outlive the graph. Section texts borrow too.
 typedef struct itg_container {
