@@ -40,11 +40,16 @@ ITG_API ITG_MUST_USE itg_status itg_float_network_run(itg_float_network *network
 
 typedef struct itg_compiler itg_compiler; // One thread at a time.
 
-// Where samples come from. `read` fills inputs[i] (dense, as in itg_float_network_run) with sample `index` < count.
+// Where samples come from. `read` fills inputs[i] (dense, as in itg_float_network_run) with sample `index` < count; it is
+// called from one thread at a time, in order, more than once a sample.
 typedef struct itg_samples {
   void *context;
   size_t count;
   itg_status (*read)(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic);
+  // For reports, either may be NULL and may return NULL: a short name of a sample, and who or what it shows (equal text:
+  // the same identity). The text must live as long as the call that uses the samples.
+  const char *(*name)(void *context, size_t index);
+  const char *(*group)(void *context, size_t index);
 } itg_samples;
 
 typedef struct itg_compile_options {
@@ -59,6 +64,7 @@ typedef struct itg_compile_options {
   const char *preprocessing; // JSON stored in the file, or NULL.
   const char *dump_after;    // Name of a pass: the graph is printed to `dump` after it. "all": after each.
   FILE *dump;
+  const char *report;             // Path of the HTML report to write, or NULL.
   itg_progress_function progress; // May be NULL.
   void *progress_context;
 } itg_compile_options;
@@ -69,17 +75,33 @@ typedef struct itg_output_accuracy {
   const char *name;
   size_t samples;
   double cosine_mean, cosine_min;
-  double centred_cosine_mean; // After subtracting the float mean: shows collapse. NaN with fewer than 3 samples.
-  double spread_ratio; // Standard deviation of pair cosines over that of float; 1 kept, 0 collapsed. NaN likewise.
-  double sqnr_db;
+  // After subtracting the float mean over the samples: shows collapse. NaN with fewer than 3 samples and for outputs that
+  // hardly differ between samples in float.
+  double centred_cosine_mean;
+  double spread_ratio;    // Standard deviation of pair cosines over that of float; 1 kept, 0 collapsed. NaN likewise.
+  double sqnr_db;         // Signal over error of all samples together, in decibels; infinite without any error.
+  double pair_agreement;  // Pearson correlation of the pair cosines, float against integer. NaN likewise.
+  double pair_error_mean; // Mean absolute difference of the pair cosines. NaN with fewer than 2 samples.
+  // Where samples have groups: lowest pair cosine within a group minus highest between groups; NaN where unknown.
+  double float_margin, integer_margin;
+  // Best share of correctly told pairs (same group or not) over all thresholds, both kinds weighing the same; NaN likewise.
+  double float_verification, integer_verification;
 } itg_output_accuracy;
 
+// Memory of a result belongs to the object that made it (compiler) or to the caller (itg_comparison_free).
 typedef struct itg_compile_result {
   size_t output_count;
-  const itg_output_accuracy *outputs; // Lives as long as the compiler.
-  double import_seconds, calibrate_seconds, quantize_seconds, judge_seconds;
+  const itg_output_accuracy *outputs; // Lives as long as the compiler, or until its next compile.
+  const char *json;                   // The whole report (docs/FORMATS.md, "report"); likewise.
+  double import_seconds, calibrate_seconds, quantize_seconds, judge_seconds, total_seconds;
+  double float_milliseconds, integer_milliseconds; // Best of the judged samples: interpreter (one thread), session.
+  int integer_threads;
   size_t source_bytes, file_bytes;
+  size_t workspace_bytes, peak_memory_bytes; // Of a session; of the process so far.
   size_t node_count, step_count;
+  size_t calibration_count, judge_count;
+  int judged_on_calibration; // 1: no held-out samples were given.
+  int collapsed;             // 1: only with allow_collapse.
 } itg_compile_result;
 
 // Imports and canonicalises. Errors as itg_float_network_open.
@@ -89,10 +111,44 @@ ITG_API void itg_compiler_close(itg_compiler *compiler);
 ITG_API size_t itg_compiler_input_count(const itg_compiler *compiler);
 ITG_API const itg_tensor_info *itg_compiler_input(const itg_compiler *compiler, size_t index);
 // Compiles and writes `output` (whole or not at all). Errors: ARGUMENT, IO, UNSUPPORTED (node and rule),
-// QUANTIZATION (collapse: the reason and the remedy), CANCELLED, MEMORY. `result` may be NULL.
+// QUANTIZATION (collapse: the reason and the remedy), CANCELLED, MEMORY. `result` may be NULL; after a collapse it is
+// filled too (accuracy and report), although nothing was written but the HTML report.
+// A result counts as collapsed when, with 3 samples or more, an output's centred cosine is below 0.5 or its spread ratio
+// below 0.7; with fewer samples, when its cosine is below 0.5.
 ITG_API ITG_MUST_USE itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_options *options,
                                                      const char *output, itg_diagnostic *diagnostic,
                                                      itg_compile_result *result);
+
+// ---- comparing ----
+
+typedef struct itg_compare_options {
+  size_t struct_size;             // sizeof(itg_compare_options)
+  itg_source_options source;      // For the float model.
+  itg_samples samples;            // At least one.
+  int thread_count;               // 0: one a processor.
+  const char *cpu;                // As in itg_session_options.
+  const char *report;             // Path of the HTML report to write, or NULL.
+  itg_progress_function progress; // May be NULL.
+  void *progress_context;
+} itg_compare_options;
+ITG_API void itg_compare_options_default(itg_compare_options *options);
+
+typedef struct itg_comparison {
+  size_t output_count;
+  itg_output_accuracy *outputs; // Names borrow from the same memory.
+  char *json;                   // As in itg_compile_result.
+  double float_milliseconds, integer_milliseconds;
+  int integer_threads;
+  int collapsed; // By the rule of itg_compiler_compile.
+  void *memory;
+} itg_comparison;
+
+// Runs the samples through a compiled file and through its float model (inputs and outputs are matched by order and must
+// have the same shapes). Errors: ARGUMENT, SHAPE (the two do not belong together), IO, FORMAT, CANCELLED, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_compare(const char *compiled, const char *source,
+                                            const itg_compare_options *options, itg_diagnostic *diagnostic,
+                                            itg_comparison *out);
+ITG_API void itg_comparison_free(itg_comparison *comparison);
 
 // ---- inspecting ----
 

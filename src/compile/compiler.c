@@ -1,0 +1,362 @@
+// The compiler: source model + samples -> .itg. The order of the stages is the order of the functions below.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/file.h"
+#include "calibrate/calibrate.h"
+#include "compile/float_network.h"
+#include "compile/judge.h"
+#include "compile/provenance.h"
+#include "compile/samples.h"
+#include "compile/source.h"
+#include "container/container.h"
+#include "graph/print.h"
+#include "lower/legalize.h"
+#include "passes/passes.h"
+#include "quantize/quantize.h"
+
+struct itg_compiler {
+  char *path;
+  itg_graph *imported; // Stage IMPORTED; never edited.
+  itg_tensor_info *inputs;
+  double import_seconds;
+  size_t node_count;
+  // Of the last compile; freed by the next.
+  itg_judgement judgement;
+  itg_output_accuracy *outputs;
+  char *json;
+};
+
+// What one compile builds; everything is released at the end, whatever happened.
+typedef struct compile_run {
+  itg_compiler *compiler;
+  const itg_compile_options *options;
+  itg_diagnostic *diagnostic;
+  itg_pool *pool;
+  itg_float_network *network; // Canonical float graph: the oracle.
+  itg_graph *graph;           // ADAPTED .. QUANTIZED, then replaced by the LEGAL one.
+  itg_statistics *statistics;
+  itg_recipe recipe;
+  itg_calibration_feed feed;
+  itg_arena arena;
+  uint8_t *bytes; // The file without its accuracy record, for the judge.
+  itg_model *model;
+  itg_metadata_section sections[4];
+  size_t section_count;
+  char *provenance, *accuracy, *recipe_json;
+  size_t source_bytes, file_bytes;
+  double start, passes_seconds, calibrate_seconds, quantize_seconds, judge_seconds;
+} compile_run;
+
+itg_status itg_compiler_open(const char *path, const itg_source_options *options, itg_diagnostic *diagnostic,
+                             itg_compiler **out) {
+  const double start = itg_now();
+  itg_compiler *compiler = calloc(1, sizeof *compiler);
+  ITG_TRY_MEMORY(compiler, diagnostic);
+  itg_status status = ITG_OK;
+  if (!(compiler->path = strdup(path)))
+    status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
+  if (status == ITG_OK) status = itg_source_import(path, options, NULL, diagnostic, &compiler->imported);
+  if (status == ITG_OK)
+    status = itg_source_infos(compiler->imported, compiler->imported->inputs, compiler->imported->input_count,
+                              diagnostic, &compiler->inputs);
+  if (status != ITG_OK) {
+    itg_compiler_close(compiler);
+    return status;
+  }
+  compiler->node_count = (size_t)compiler->imported->node_count;
+  compiler->import_seconds = itg_now() - start;
+  *out = compiler;
+  return ITG_OK;
+}
+
+static void forget_result(itg_compiler *compiler) {
+  itg_judgement_free(&compiler->judgement);
+  free(compiler->outputs);
+  free(compiler->json);
+  compiler->outputs = NULL;
+  compiler->json = NULL;
+}
+
+void itg_compiler_close(itg_compiler *compiler) {
+  if (!compiler) return;
+  forget_result(compiler);
+  itg_graph_destroy(compiler->imported);
+  free(compiler->path);
+  free(compiler);
+}
+
+size_t itg_compiler_input_count(const itg_compiler *compiler) { return (size_t)compiler->imported->input_count; }
+const itg_tensor_info *itg_compiler_input(const itg_compiler *compiler, size_t index) {
+  return index < itg_compiler_input_count(compiler) ? &compiler->inputs[index] : NULL;
+}
+
+static itg_status report_progress(compile_run *run, const char *stage, long long done, long long total) {
+  const itg_compile_options *options = run->options;
+  if (options->progress && options->progress(options->progress_context, stage, done, total))
+    ITG_FAIL(run->diagnostic, ITG_ERROR_CANCELLED, NULL, "cancelled during %s", stage);
+  return ITG_OK;
+}
+
+static void dump_pass(void *context, const char *pass, const itg_graph *graph) {
+  const itg_compile_options *options = context;
+  if (strcmp(options->dump_after, "all") != 0 && strcmp(options->dump_after, pass) != 0) return;
+  fprintf(options->dump, "# after %s\n", pass);
+  itg_graph_print(graph, options->dump);
+}
+
+static itg_status check_options(const compile_run *run) {
+  const itg_compile_options *options = run->options;
+  if (options->calibration.count == 0 || !options->calibration.read)
+    ITG_FAIL(run->diagnostic, ITG_ERROR_ARGUMENT, NULL, "no calibration samples; give at least one");
+  if (!options->dump_after) return ITG_OK;
+  if (!options->dump) ITG_FAIL(run->diagnostic, ITG_ERROR_ARGUMENT, NULL, "dump_after needs a stream to print to");
+  size_t count;
+  const itg_pass *passes = itg_pass_list(&count);
+  bool known = strcmp(options->dump_after, "all") == 0 || strcmp(options->dump_after, "quantize") == 0 ||
+               strcmp(options->dump_after, "legalize") == 0;
+  char names[300] = "all, quantize, legalize";
+  for (size_t i = 0; i < count; i++) {
+    known |= strcmp(options->dump_after, passes[i].name) == 0;
+    const size_t length = strlen(names);
+    snprintf(names + length, sizeof names - length, ", %s", passes[i].name);
+  }
+  if (!known)
+    ITG_FAIL(run->diagnostic, ITG_ERROR_ARGUMENT, options->dump_after, "no pass of this name; there are %s", names);
+  return ITG_OK;
+}
+
+static itg_status read_recipe(compile_run *run) {
+  const itg_compile_options *options = run->options;
+  if (!options->recipe) {
+    ITG_TRY(itg_recipe_builtin(options->precision ? options->precision : "a8w8+s16", run->diagnostic, &run->recipe));
+  } else {
+    itg_mapped_file file;
+    ITG_TRY(itg_mapped_file_open(options->recipe, run->diagnostic, &file));
+    const itg_status status = itg_recipe_parse(file.bytes, run->diagnostic, &run->recipe);
+    itg_mapped_file_close(&file);
+    ITG_TRY(status);
+  }
+  run->recipe_json = itg_recipe_to_json(&run->recipe);
+  ITG_TRY_MEMORY(run->recipe_json, run->diagnostic);
+  return ITG_OK;
+}
+
+static itg_status rewrite(compile_run *run) {
+  const itg_compile_options *options = run->options;
+  const double start = itg_now();
+  itg_graph *canonical = NULL;
+  ITG_TRY(itg_graph_clone(run->compiler->imported, run->diagnostic, &canonical));
+  const itg_status status =
+      itg_passes_run(canonical, options->dump_after ? dump_pass : NULL, (void *)options, run->diagnostic);
+  if (status != ITG_OK) {
+    itg_graph_destroy(canonical);
+    return status;
+  }
+  ITG_TRY(itg_float_network_from_graph(canonical, run->diagnostic, &run->network));
+  ITG_TRY(itg_graph_clone(canonical, run->diagnostic, &run->graph));
+  run->passes_seconds = itg_now() - start;
+  return ITG_OK;
+}
+
+static itg_status calibrate(compile_run *run) {
+  const itg_compile_options *options = run->options;
+  const double start = itg_now();
+  itg_calibration_feed *feed = &run->feed;
+  feed->samples = options->calibration;
+  feed->infos = run->compiler->inputs;
+  feed->input_count = itg_compiler_input_count(run->compiler);
+  ITG_TRY(itg_sample_buffers(feed->infos, feed->input_count, &run->arena, run->diagnostic, &feed->values));
+  const itg_sample_source source = {feed, options->calibration.count, itg_calibration_feed_read};
+  ITG_TRY(itg_calibrate(run->graph, &source, run->pool, options->progress, options->progress_context, run->diagnostic,
+                        &run->statistics));
+  run->graph->stage = ITG_STAGE_CALIBRATED;
+  run->calibrate_seconds = itg_now() - start;
+  return ITG_OK;
+}
+
+static itg_status quantize(compile_run *run) {
+  const itg_compile_options *options = run->options;
+  const double start = itg_now();
+  ITG_TRY(report_progress(run, "quantizing", 0, 0));
+  ITG_TRY(itg_quantize(run->graph, run->statistics, &run->recipe, run->pool, run->diagnostic));
+  itg_statistics_destroy(run->statistics);
+  run->statistics = NULL;
+  if (options->dump_after) dump_pass((void *)options, "quantize", run->graph);
+  itg_graph *legal = NULL;
+  ITG_TRY(itg_legalize(run->graph, run->diagnostic, &legal));
+  itg_graph_destroy(run->graph);
+  run->graph = legal;
+  if (options->dump_after) dump_pass((void *)options, "legalize", run->graph);
+  run->quantize_seconds = itg_now() - start;
+  return ITG_OK;
+}
+
+static void add_section(compile_run *run, const char *name, const char *text) {
+  run->sections[run->section_count++] = (itg_metadata_section){name, text, strlen(text)};
+}
+
+static itg_status describe_origin(compile_run *run) {
+  itg_provenance provenance = {.source_name = itg_base_name(run->compiler->path),
+                               .recipe_json = run->recipe_json,
+                               .precision = run->recipe.precision ? run->recipe.precision : "",
+                               .calibration_count = run->options->calibration.count,
+                               .calibration_hash = run->feed.hash};
+  ITG_TRY(itg_hash_file(run->compiler->path, run->diagnostic, &provenance.source_bytes, &provenance.source_hash));
+  run->source_bytes = provenance.source_bytes;
+  run->provenance = itg_provenance_json(&provenance);
+  ITG_TRY_MEMORY(run->provenance, run->diagnostic);
+  add_section(run, "provenance", run->provenance);
+  if (run->options->preprocessing) add_section(run, "preprocessing", run->options->preprocessing);
+  return ITG_OK;
+}
+
+// The integer program is judged from the very bytes that will be written, only without the record of the judgement.
+static itg_status judge(compile_run *run) {
+  const itg_compile_options *options = run->options;
+  const double start = itg_now();
+  size_t size;
+  ITG_TRY(itg_container_encode(run->graph, run->sections, run->section_count, run->diagnostic, &run->bytes, &size));
+  ITG_TRY(itg_model_open_memory(run->bytes, size, run->diagnostic, &run->model));
+  const itg_judge_options judge_options = {.samples = options->judge.count ? options->judge : options->calibration,
+                                           .thread_count = options->thread_count,
+                                           .pool = run->pool,
+                                           .progress = options->progress,
+                                           .progress_context = options->progress_context};
+  ITG_TRY(itg_judge(run->network, run->model, run->graph, &judge_options, run->diagnostic, &run->compiler->judgement));
+  itg_model_close(run->model);
+  run->model = NULL;
+  run->judge_seconds = itg_now() - start;
+  return ITG_OK;
+}
+
+static size_t peak_memory(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
+}
+
+enum { PHASES = 6 };
+
+// The report borrows from the run and from `phases`.
+static itg_report describe(const compile_run *run, const char *output, itg_report_phase phases[PHASES]) {
+  const itg_compile_options *options = run->options;
+  const double total = run->compiler->import_seconds + itg_now() - run->start;
+  const itg_report_phase list[PHASES] = {
+      {"import", run->compiler->import_seconds}, {"passes", run->passes_seconds}, {"calibrate", run->calibrate_seconds},
+      {"quantize", run->quantize_seconds},       {"judge", run->judge_seconds},   {"total", total}};
+  memcpy(phases, list, sizeof list);
+  itg_report report = {.command = "compile",
+                       .source = itg_base_name(run->compiler->path),
+                       .compiled = itg_base_name(output),
+                       .precision = run->recipe.precision,
+                       .source_bytes = run->source_bytes,
+                       .file_bytes = run->file_bytes,
+                       .peak_memory_bytes = peak_memory(),
+                       .calibration_count = options->calibration.count,
+                       .judge_count = options->judge.count ? options->judge.count : options->calibration.count,
+                       .judged_on_calibration = options->judge.count == 0,
+                       .phases = phases,
+                       .phase_count = PHASES};
+  itg_judgement_describe(&run->compiler->judgement, &report);
+  return report;
+}
+
+static itg_status write_file(compile_run *run, const char *output) {
+  itg_report_phase phases[PHASES];
+  const itg_report report = describe(run, output, phases);
+  run->accuracy = itg_report_accuracy_json(&report);
+  ITG_TRY_MEMORY(run->accuracy, run->diagnostic);
+  add_section(run, "accuracy", run->accuracy);
+  ITG_TRY(itg_container_write(output, run->graph, run->sections, run->section_count, run->diagnostic));
+  itg_mapped_file file;
+  ITG_TRY(itg_mapped_file_open(output, run->diagnostic, &file));
+  run->file_bytes = file.bytes.size;
+  itg_mapped_file_close(&file);
+  return ITG_OK;
+}
+
+static itg_status fill_result(compile_run *run, const char *output, itg_compile_result *result) {
+  itg_compiler *compiler = run->compiler;
+  itg_judgement *judgement = &compiler->judgement;
+  itg_report_phase phases[PHASES];
+  const itg_report report = describe(run, output, phases);
+  if (run->options->report) ITG_TRY(itg_report_write_html(&report, run->options->report, run->diagnostic));
+  if (!result) return ITG_OK;
+  compiler->json = itg_report_json(&report);
+  compiler->outputs = calloc(judgement->output_count + 1, sizeof *compiler->outputs);
+  ITG_TRY_MEMORY(compiler->json && compiler->outputs, run->diagnostic);
+  for (size_t i = 0; i < judgement->output_count; i++) {
+    compiler->outputs[i] = judgement->outputs[i].summary;
+    const char *name = compiler->outputs[i].name; // Borrowed from the float network, which goes with the run.
+    name = itg_arena_string(&judgement->arena, name, strlen(name));
+    ITG_TRY_MEMORY(name, run->diagnostic);
+    compiler->outputs[i].name = name;
+  }
+  *result = (itg_compile_result){.output_count = judgement->output_count,
+                                 .outputs = compiler->outputs,
+                                 .json = compiler->json,
+                                 .import_seconds = compiler->import_seconds + run->passes_seconds,
+                                 .calibrate_seconds = run->calibrate_seconds,
+                                 .quantize_seconds = run->quantize_seconds,
+                                 .judge_seconds = run->judge_seconds,
+                                 .total_seconds = phases[PHASES - 1].seconds,
+                                 .float_milliseconds = judgement->float_milliseconds,
+                                 .integer_milliseconds = judgement->integer_milliseconds,
+                                 .integer_threads = judgement->integer_threads,
+                                 .source_bytes = run->source_bytes,
+                                 .file_bytes = run->file_bytes,
+                                 .workspace_bytes = judgement->workspace_bytes,
+                                 .peak_memory_bytes = report.peak_memory_bytes,
+                                 .node_count = compiler->node_count,
+                                 .step_count = judgement->layer_count,
+                                 .calibration_count = report.calibration_count,
+                                 .judge_count = report.judge_count,
+                                 .judged_on_calibration = report.judged_on_calibration,
+                                 .collapsed = judgement->collapsed};
+  return ITG_OK;
+}
+
+static itg_status compile(compile_run *run, const char *output, itg_compile_result *result) {
+  ITG_TRY(check_options(run));
+  ITG_TRY(itg_pool_create(run->options->thread_count, run->diagnostic, &run->pool));
+  ITG_TRY(read_recipe(run));
+  ITG_TRY(rewrite(run));
+  ITG_TRY(calibrate(run));
+  ITG_TRY(quantize(run));
+  ITG_TRY(describe_origin(run));
+  ITG_TRY(judge(run));
+  const itg_judgement *judgement = &run->compiler->judgement;
+  const bool refused = judgement->collapsed && !run->options->allow_collapse;
+  if (!refused) {
+    ITG_TRY(report_progress(run, "writing", 0, 0));
+    ITG_TRY(write_file(run, output));
+  }
+  ITG_TRY(fill_result(run, output, result));
+  if (refused)
+    ITG_FAIL(run->diagnostic, ITG_ERROR_QUANTIZATION, run->compiler->path,
+             "the result collapsed: %s; try a higher precision (a16w8), more or better calibration samples, or allow a "
+             "collapsed result to be written",
+             judgement->reason);
+  return ITG_OK;
+}
+
+itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_options *options, const char *output,
+                                itg_diagnostic *diagnostic, itg_compile_result *result) {
+  forget_result(compiler);
+  compile_run run = {.compiler = compiler, .options = options, .diagnostic = diagnostic, .start = itg_now()};
+  const itg_status status = compile(&run, output, result);
+  itg_model_close(run.model);
+  free(run.bytes);
+  itg_statistics_destroy(run.statistics);
+  itg_graph_destroy(run.graph); // Before the network: it borrows constants from its graph.
+  itg_float_network_close(run.network);
+  itg_pool_destroy(run.pool);
+  itg_recipe_free(&run.recipe);
+  itg_arena_free(&run.arena);
+  free(run.provenance);
+  free(run.accuracy);
+  free(run.recipe_json);
+  return status;
+}

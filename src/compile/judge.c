@@ -1,0 +1,314 @@
+// See judge.h. Samples are read in order; a batch of them runs through the interpreter side by side, then one after the
+// other through the session, which uses its own threads.
+#include "compile/judge.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compile/samples.h"
+#include "compile/source.h"
+
+enum { FLOAT_TIMINGS = 3 };
+
+typedef struct float_lane { // One float run.
+  itg_float_runner *runner;
+  void **inputs, **outputs; // Public values.
+  itg_status status;
+  itg_diagnostic diagnostic;
+} float_lane;
+
+typedef struct judge_state {
+  const itg_float_network *network;
+  const itg_model *model;
+  const itg_judge_options *options;
+  itg_diagnostic *diagnostic;
+  itg_judgement *result;
+  itg_session *session;
+  const itg_tensor_info *inputs, *outputs; // Of the float network.
+  size_t input_count, output_count;
+  float_lane *lanes;
+  size_t lane_count;
+  float **reference, **answer; // One an output: values as floats.
+  float **converted;           // One an input that the session takes as floats; NULL where codes are copied.
+} judge_state;
+
+static itg_status same_shape(const itg_tensor_info *source, const itg_tensor_info *compiled,
+                             itg_diagnostic *diagnostic) {
+  if (itg_shape_equal(&source->shape, &compiled->shape)) return ITG_OK;
+  char expected[96], actual[96];
+  ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, source->name,
+           "is %s in the float model and %s in the compiled file; were they made from the same model and --shape?",
+           itg_shape_print(&source->shape, expected, sizeof expected),
+           itg_shape_print(&compiled->shape, actual, sizeof actual));
+}
+
+static itg_status check_pair(const judge_state *judge) {
+  const size_t inputs = itg_model_input_count(judge->model), outputs = itg_model_output_count(judge->model);
+  if (inputs != judge->input_count || outputs != judge->output_count)
+    ITG_FAIL(judge->diagnostic, ITG_ERROR_SHAPE, NULL,
+             "the float model has %zu inputs and %zu outputs, the compiled file %zu and %zu; "
+             "were they made from the same model?",
+             judge->input_count, judge->output_count, inputs, outputs);
+  for (size_t i = 0; i < inputs; i++)
+    ITG_TRY(same_shape(&judge->inputs[i], itg_model_input(judge->model, i), judge->diagnostic));
+  for (size_t i = 0; i < outputs; i++)
+    ITG_TRY(same_shape(&judge->outputs[i], itg_model_output(judge->model, i), judge->diagnostic));
+  return ITG_OK;
+}
+
+static itg_status prepare_lanes(judge_state *judge) {
+  itg_arena *arena = &judge->result->arena;
+  const size_t samples = judge->options->samples.count;
+  judge->lane_count = (size_t)itg_pool_thread_count(judge->options->pool);
+  if (judge->lane_count > samples) judge->lane_count = samples;
+  judge->lanes = itg_arena_array(arena, judge->lane_count, sizeof *judge->lanes);
+  ITG_TRY_MEMORY(judge->lanes, judge->diagnostic);
+  for (size_t i = 0; i < judge->lane_count; i++) {
+    float_lane *lane = &judge->lanes[i];
+    ITG_TRY(itg_float_runner_create(judge->network, judge->diagnostic, &lane->runner));
+    ITG_TRY(itg_sample_buffers(judge->inputs, judge->input_count, arena, judge->diagnostic, &lane->inputs));
+    ITG_TRY(itg_sample_buffers(judge->outputs, judge->output_count, arena, judge->diagnostic, &lane->outputs));
+  }
+  return ITG_OK;
+}
+
+static itg_status prepare_values(judge_state *judge) {
+  itg_arena *arena = &judge->result->arena;
+  judge->reference = itg_arena_array(arena, judge->output_count, sizeof *judge->reference);
+  judge->answer = itg_arena_array(arena, judge->output_count, sizeof *judge->answer);
+  judge->converted = itg_arena_array(arena, judge->input_count, sizeof *judge->converted);
+  ITG_TRY_MEMORY(judge->reference && judge->answer && judge->converted, judge->diagnostic);
+  for (size_t i = 0; i < judge->output_count; i++) {
+    judge->reference[i] = itg_arena_array(arena, judge->outputs[i].count, sizeof(float));
+    judge->answer[i] = itg_arena_array(arena, judge->outputs[i].count, sizeof(float));
+    ITG_TRY_MEMORY(judge->reference[i] && judge->answer[i], judge->diagnostic);
+  }
+  for (size_t i = 0; i < judge->input_count; i++) {
+    const itg_dtype dtype = judge->inputs[i].dtype;
+    if (itg_dtype_is_float(dtype) || dtype == itg_model_input(judge->model, i)->dtype) continue;
+    judge->converted[i] = itg_arena_array(arena, judge->inputs[i].count, sizeof(float));
+    ITG_TRY_MEMORY(judge->converted[i], judge->diagnostic);
+  }
+  return ITG_OK;
+}
+
+static itg_status prepare_accuracy(judge_state *judge) {
+  itg_judgement *result = judge->result;
+  const itg_samples *samples = &judge->options->samples;
+  result->outputs = itg_arena_array(&result->arena, judge->output_count, sizeof *result->outputs);
+  ITG_TRY_MEMORY(result->outputs, judge->diagnostic);
+  for (size_t i = 0; i < judge->output_count; i++) {
+    ITG_TRY(itg_accuracy_begin(judge->outputs[i].name, samples->count, judge->outputs[i].count, judge->diagnostic,
+                               &result->outputs[i]));
+    result->output_count++;
+  }
+  result->names = itg_arena_array(&result->arena, samples->count, sizeof *result->names);
+  const char **groups = itg_arena_array(&result->arena, samples->count, sizeof *groups);
+  ITG_TRY_MEMORY(result->names && groups, judge->diagnostic);
+  for (size_t i = 0; i < samples->count; i++) {
+    const char *name = samples->name ? samples->name(samples->context, i) : NULL;
+    const char *group = samples->group ? samples->group(samples->context, i) : NULL;
+    if (name)
+      ITG_TRY_MEMORY(result->names[i] = itg_arena_string(&result->arena, name, strlen(name)), judge->diagnostic);
+    if (!group) continue;
+    ITG_TRY_MEMORY(groups[i] = itg_arena_string(&result->arena, group, strlen(group)), judge->diagnostic);
+    result->groups = groups;
+  }
+  return ITG_OK;
+}
+
+static itg_status prepare_session(judge_state *judge) {
+  itg_session_options options;
+  itg_session_options_default(&options);
+  options.thread_count = judge->options->thread_count;
+  options.cpu = judge->options->cpu;
+  options.profile = 1;
+  ITG_TRY(itg_session_workspace_size(judge->model, &options, judge->diagnostic, &judge->result->workspace_bytes));
+  ITG_TRY(itg_session_create(judge->model, &options, judge->diagnostic, &judge->session));
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  judge->result->integer_threads = options.thread_count > 0 ? options.thread_count
+                                   : processors > 0         ? (int)processors
+                                                            : 1;
+  const char *cpu = itg_session_cpu(judge->session);
+  ITG_TRY_MEMORY(judge->result->cpu = itg_arena_string(&judge->result->arena, cpu, strlen(cpu)), judge->diagnostic);
+  return ITG_OK;
+}
+
+static itg_status run_lane(float_lane *lane) {
+  return itg_float_runner_run(lane->runner, (const void *const *)lane->inputs, lane->outputs, &lane->diagnostic);
+}
+
+static void run_lane_in_pool(void *context, size_t index) {
+  judge_state *judge = context;
+  judge->lanes[index].status = run_lane(&judge->lanes[index]);
+}
+
+static itg_status run_integer(judge_state *judge, const float_lane *lane) {
+  for (size_t i = 0; i < judge->input_count; i++) {
+    const itg_tensor_info *info = &judge->inputs[i];
+    if (judge->converted[i]) {
+      itg_public_to_float(info->dtype, lane->inputs[i], judge->converted[i], info->count);
+      ITG_TRY(itg_session_set_input(judge->session, i, judge->converted[i], info->count, judge->diagnostic));
+    } else if (itg_dtype_is_float(info->dtype)) {
+      ITG_TRY(itg_session_set_input(judge->session, i, lane->inputs[i], info->count, judge->diagnostic));
+    } else {
+      ITG_TRY(itg_session_set_input_codes(judge->session, i, lane->inputs[i], info->count * itg_dtype_size(info->dtype),
+                                          judge->diagnostic));
+    }
+  }
+  const double start = itg_now();
+  ITG_TRY(itg_session_run(judge->session, judge->diagnostic));
+  const double milliseconds = 1e3 * (itg_now() - start);
+  if (!(judge->result->integer_milliseconds <= milliseconds)) judge->result->integer_milliseconds = milliseconds;
+  for (size_t i = 0; i < judge->output_count; i++)
+    ITG_TRY(itg_session_get_output(judge->session, i, judge->answer[i], judge->outputs[i].count, judge->diagnostic));
+  return ITG_OK;
+}
+
+static itg_status run_batch(judge_state *judge, size_t first, size_t count) {
+  const itg_samples *samples = &judge->options->samples;
+  for (size_t k = 0; k < count; k++)
+    ITG_TRY(samples->read(samples->context, first + k, judge->lanes[k].inputs, judge->diagnostic));
+  itg_parallel_for(judge->options->pool, count, run_lane_in_pool, judge);
+  for (size_t k = 0; k < count; k++) {
+    const float_lane *lane = &judge->lanes[k];
+    if (lane->status != ITG_OK) {
+      if (judge->diagnostic) *judge->diagnostic = lane->diagnostic;
+      return lane->status;
+    }
+    ITG_TRY(run_integer(judge, lane));
+    for (size_t i = 0; i < judge->output_count; i++) {
+      itg_public_to_float(judge->outputs[i].dtype, lane->outputs[i], judge->reference[i], judge->outputs[i].count);
+      itg_accuracy_add(&judge->result->outputs[i], first + k, judge->reference[i], judge->answer[i]);
+    }
+  }
+  return ITG_OK;
+}
+
+// The runs side by side disturb each other, so the interpreter is timed again alone, on the last sample of lane 0.
+static itg_status time_float(judge_state *judge) {
+  double best = INFINITY;
+  for (int i = 0; i < FLOAT_TIMINGS && best > 0; i++) {
+    const double start = itg_now();
+    const itg_status status = run_lane(&judge->lanes[0]);
+    if (status != ITG_OK) return status;
+    const double seconds = itg_now() - start;
+    best = fmin(best, seconds);
+    if (seconds > 0.3) break; // A slow model need not be timed exactly.
+  }
+  judge->result->float_milliseconds = 1e3 * best;
+  return ITG_OK;
+}
+
+// Steps follow the nodes of the graph in order; nodes without a step (views) are passed over.
+static itg_status describe_layers(judge_state *judge, const itg_graph *legal) {
+  itg_judgement *result = judge->result;
+  const size_t count = itg_session_step_count(judge->session);
+  result->layers = itg_arena_array(&result->arena, count, sizeof *result->layers);
+  ITG_TRY_MEMORY(result->layers, judge->diagnostic);
+  const itg_node *node = legal ? legal->first : NULL;
+  for (size_t i = 0; i < count; i++) {
+    itg_step_info step;
+    ITG_TRY(itg_session_step(judge->session, i, &step));
+    itg_report_layer *layer = &result->layers[i];
+    *layer = (itg_report_layer){.op = step.op,
+                                .kernel = step.kernel,
+                                .shape = {.rank = -1},
+                                .multiply_accumulates = step.multiply_accumulates,
+                                .microseconds = step.microseconds};
+    layer->name = itg_arena_string(&result->arena, step.name, strlen(step.name));
+    ITG_TRY_MEMORY(layer->name, judge->diagnostic);
+    const itg_node *match = node;
+    while (match && !(strcmp(match->name, step.name) == 0 && strcmp(itg_op_name((int)match->op), step.op) == 0))
+      match = match->next;
+    if (!match) continue;
+    if (match->output_count > 0 && match->outputs[0]) {
+      layer->shape = match->outputs[0]->shape;
+      layer->storage = match->outputs[0]->dtype;
+    }
+    if (match->input_count > 0 && match->inputs[0]) layer->input_storage = match->inputs[0]->dtype;
+    node = match->next;
+  }
+  result->layer_count = count;
+  return ITG_OK;
+}
+
+static itg_status run(judge_state *judge, const itg_graph *legal) {
+  const itg_judge_options *options = judge->options;
+  itg_judgement *result = judge->result;
+  ITG_TRY(check_pair(judge));
+  ITG_TRY(prepare_accuracy(judge));
+  ITG_TRY(prepare_session(judge));
+  ITG_TRY(prepare_lanes(judge));
+  ITG_TRY(prepare_values(judge));
+  const size_t samples = options->samples.count;
+  for (size_t first = 0; first < samples; first += judge->lane_count) {
+    if (options->progress &&
+        options->progress(options->progress_context, "judging", (long long)first, (long long)samples))
+      ITG_FAIL(judge->diagnostic, ITG_ERROR_CANCELLED, NULL, "cancelled while judging");
+    const size_t rest = samples - first;
+    ITG_TRY(run_batch(judge, first, rest < judge->lane_count ? rest : judge->lane_count));
+  }
+  const itg_status timed = time_float(judge);
+  if (timed != ITG_OK) {
+    if (judge->diagnostic) *judge->diagnostic = judge->lanes[0].diagnostic;
+    return timed;
+  }
+  ITG_TRY(describe_layers(judge, legal));
+  for (size_t i = 0; i < judge->output_count; i++)
+    ITG_TRY(itg_accuracy_finish(&result->outputs[i], result->groups, judge->diagnostic));
+  result->collapsed =
+      itg_accuracy_collapsed(result->outputs, result->output_count, result->reason, sizeof result->reason);
+  if (options->progress &&
+      options->progress(options->progress_context, "judging", (long long)samples, (long long)samples))
+    ITG_FAIL(judge->diagnostic, ITG_ERROR_CANCELLED, NULL, "cancelled while judging");
+  return ITG_OK;
+}
+
+itg_status itg_judge(const itg_float_network *network, const itg_model *model, const itg_graph *legal,
+                     const itg_judge_options *options, itg_diagnostic *diagnostic, itg_judgement *out) {
+  if (options->samples.count == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "no samples to judge; give at least one");
+  itg_judgement result = {.integer_milliseconds = NAN};
+  judge_state judge = {.network = network,
+                       .model = model,
+                       .options = options,
+                       .diagnostic = diagnostic,
+                       .result = &result,
+                       .inputs = itg_float_network_input(network, 0),
+                       .outputs = itg_float_network_output(network, 0),
+                       .input_count = itg_float_network_input_count(network),
+                       .output_count = itg_float_network_output_count(network)};
+  const itg_status status = run(&judge, legal);
+  for (size_t i = 0; i < judge.lane_count && judge.lanes; i++) itg_float_runner_destroy(judge.lanes[i].runner);
+  itg_session_destroy(judge.session);
+  if (status != ITG_OK) {
+    itg_judgement_free(&result);
+    return status;
+  }
+  *out = result;
+  return ITG_OK;
+}
+
+void itg_judgement_free(itg_judgement *judgement) {
+  for (size_t i = 0; i < judgement->output_count; i++) itg_accuracy_free(&judgement->outputs[i]);
+  itg_arena_free(&judgement->arena);
+  *judgement = (itg_judgement){0};
+}
+
+void itg_judgement_describe(const itg_judgement *judgement, itg_report *report) {
+  report->collapsed = judgement->collapsed;
+  report->collapse_reason = judgement->reason;
+  report->float_milliseconds = judgement->float_milliseconds;
+  report->integer_milliseconds = judgement->integer_milliseconds;
+  report->integer_threads = judgement->integer_threads;
+  report->cpu = judgement->cpu;
+  report->workspace_bytes = judgement->workspace_bytes;
+  report->outputs = judgement->outputs;
+  report->output_count = judgement->output_count;
+  report->names = judgement->names;
+  report->groups = judgement->groups;
+  report->layers = judgement->layers;
+  report->layer_count = judgement->layer_count;
+}

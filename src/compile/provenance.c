@@ -1,0 +1,46 @@
+// See provenance.h.
+#include "compile/provenance.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "intaglio/intaglio.h"
+
+static json_t *hash_text(uint64_t hash) {
+  char text[32];
+  snprintf(text, sizeof text, "xxh3:%016" PRIx64, hash);
+  return json_string(text);
+}
+
+char *itg_provenance_json(const itg_provenance *provenance) {
+  json_t *root = json_object(), *source = json_object(), *calibration = json_object();
+  json_object_set_new(root, "tool", json_string("intaglio " ITG_VERSION));
+  json_t *name = json_string(provenance->source_name);
+  json_object_set_new(source, "name", name ? name : json_string("(not UTF-8)"));
+  json_object_set_new(source, "hash", hash_text(provenance->source_hash));
+  json_object_set_new(source, "bytes", json_integer((json_int_t)provenance->source_bytes));
+  json_object_set_new(root, "source", source);
+  json_object_set_new(root, "precision", json_string(provenance->precision));
+  json_t *recipe = provenance->recipe_json ? json_loads(provenance->recipe_json, 0, NULL) : NULL;
+  if (recipe) json_object_set_new(root, "recipe", recipe);
+  json_object_set_new(calibration, "samples", json_integer((json_int_t)provenance->calibration_count));
+  json_object_set_new(calibration, "hash", hash_text(provenance->calibration_hash));
+  json_object_set_new(root, "calibration", calibration);
+  char *result = json_dumps(root, JSON_COMPACT);
+  json_decref(root);
+  return result;
+}
+
+itg_status itg_hash_file(const char *path, itg_diagnostic *diagnostic, size_t *size, uint64_t *hash) {
+  itg_mapped_file file;
+  ITG_TRY(itg_mapped_file_open(path, diagnostic, &file));
+  *size = file.bytes.size;
+  *hash = XXH3_64bits(file.bytes.data, file.bytes.size);
+  itg_mapped_file_close(&file);
+  return ITG_OK;
+}

@@ -1,0 +1,27 @@
+// Samples in the forms the compiler needs: public values, the graph's own dtypes (calibration), and a hash of all.
+#ifndef ITG_COMPILE_SAMPLES_H
+#define ITG_COMPILE_SAMPLES_H
+
+#include "base/arena.h"
+#include "calibrate/calibrate.h"
+#include "graph/graph.h"
+#include "intaglio/compiler.h"
+
+// Room for the public values of one sample a graph's inputs or outputs, in `arena`.
+ITG_MUST_USE itg_status itg_sample_buffers(const itg_tensor_info *infos, size_t count, itg_arena *arena,
+                                           itg_diagnostic *diagnostic, void ***out);
+
+// Feeds itg_calibrate from public samples and hashes the public bytes of every sample once. One thread at a time.
+typedef struct itg_calibration_feed {
+  itg_samples samples;
+  const itg_tensor_info *infos;
+  size_t input_count;
+  void **values; // Public values of one sample.
+  size_t hashed; // Samples hashed so far, in order.
+  uint64_t hash; // XXH3, chained: seeded with the hash of the samples before.
+} itg_calibration_feed;
+
+// An itg_sample_source read function; `context` is an itg_calibration_feed.
+itg_status itg_calibration_feed_read(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic);
+
+#endif

@@ -1,0 +1,65 @@
+// The report of a compile or a comparison: one structure, written as JSON (docs/FORMATS.md) and as one HTML file.
+#ifndef ITG_REPORT_REPORT_H
+#define ITG_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "report/accuracy.h"
+
+typedef struct itg_report_phase {
+  const char *name;
+  double seconds;
+} itg_report_phase;
+
+typedef struct itg_report_layer { // One step of the plan.
+  const char *name, *op, *kernel;
+  itg_shape shape;         // Of the first output, NHWC inside; rank -1: unknown.
+  itg_dtype storage;       // Of the first output's codes; NONE: unknown.
+  itg_dtype input_storage; // Likewise of the first input.
+  int64_t multiply_accumulates;
+  double microseconds;
+} itg_report_layer;
+
+// Everything is borrowed; absent texts are NULL, absent counts 0.
+typedef struct itg_report {
+  const char *command;   // "compile" or "compare"
+  const char *source;    // File name of the float model.
+  const char *compiled;  // File name of the .itg.
+  const char *precision; // NULL when unknown.
+  size_t source_bytes, file_bytes, workspace_bytes, peak_memory_bytes;
+  size_t calibration_count, judge_count;
+  bool judged_on_calibration;
+  bool collapsed;
+  const char *collapse_reason;
+  double float_milliseconds, integer_milliseconds;
+  int integer_threads;
+  const char *cpu;
+  const itg_accuracy *outputs;
+  size_t output_count;
+  const char *const *names;  // One a judged sample; NULL or entries NULL: numbered.
+  const char *const *groups; // Likewise.
+  const itg_report_phase *phases;
+  size_t phase_count;
+  const itg_report_layer *layers;
+  size_t layer_count;
+} itg_report;
+
+// malloc'ed JSON text, or NULL without memory. Numbers that do not exist are null.
+char *itg_report_json(const itg_report *report);
+// The accuracy record stored in a .itg: like "accuracy" of the report, without anything that differs between runs.
+char *itg_report_accuracy_json(const itg_report *report);
+// Writes a self-contained HTML page (no scripts, no outside resources). Errors: IO, MEMORY.
+ITG_MUST_USE itg_status itg_report_write_html(const itg_report *report, const char *path, itg_diagnostic *diagnostic);
+
+// ---- pieces of the page ----
+
+void itg_html_text(FILE *stream, const char *text); // Escaped.
+// One mark a sample, worst at the left; hovering names it.
+void itg_chart_cosines(FILE *stream, const itg_accuracy *accuracy, const char *const *names);
+// Cosine of every pair of samples: float to the right, integer upwards; on the diagonal nothing changed.
+void itg_chart_pairs(FILE *stream, const itg_accuracy *accuracy, const char *const *groups);
+// Two similarity matrices side by side.
+void itg_chart_matrices(FILE *stream, const itg_accuracy *accuracy, const char *const *names);
+
+#endif
