@@ -1,0 +1,8 @@
+// Convolution and fully connected layers for AVXVNNI: the template of gemm.h.
+#define KERNEL_ISA ITG_ISA_AVXVNNI
+#include "kernels/x86/vector_256.h"
+
+#include "kernels/x86/gemm.h"
+
+GEMM_KERNEL(itg_conv__avxvnni, ITG_OP_Q_CONV);
+GEMM_KERNEL(itg_fully_connected__avxvnni, ITG_OP_Q_FULLY_CONNECTED);

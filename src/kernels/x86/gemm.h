@@ -1,0 +1,415 @@
+// Convolution and fully connected layers as a matrix product of gathered rows with packed weights (template; included by
+// conv_<isa>.c after its vector header).
+//
+// Method: output pixels are rows, output channels columns; a register tile of rows x vectors of channels accumulates
+// u8 x s8 in steps of four (v_dot_bytes) or (u16 - 32768) x s8 in steps of two (v_dot_words). The input's zero point is in the
+// packed bias: acc = (b - z*sum(w)) + sum(w*x). Rows of a plain 1x1 convolution are read where they are; others are
+// gathered into scratch with the padding filled in. Weights of the steps past K are zero, so what is read there (less than
+// ITG_KERNEL_SLACK) does not matter.
+#ifndef ITG_KERNELS_X86_GEMM_H
+#define ITG_KERNELS_X86_GEMM_H
+
+#include "graph/graph.h"
+#include "kernels/x86/rescale.h"
+
+enum {
+  ROW_BLOCK = 24,    // Rows of one unit.
+  COPY_CHUNK = 32,   // Gathering copies in whole chunks.
+  WIDE_STEPS = 254,  // |sum| of 254 pairs of s16*s8 < 2^31.
+  HEADER_BYTES = 64, // Packed: header, then for each group its blocks.
+};
+
+typedef struct {
+  int64_t fast;
+} packed_header;
+
+typedef struct {
+  size_t k, steps, step_bytes; // Elements of a row, dot steps, bytes of weights a vector a step.
+  size_t group_rows, out_group, groups;
+  size_t blocks;      // of output channels in a group
+  size_t group_bytes; // packed bytes of a group
+  size_t row_bytes;   // of a gathered row
+  bool words, direct;
+} gemm_shape;
+
+static inline size_t element_bytes(int32_t type) { return type == ITG_TASK_U16 ? 2 : 1; }
+
+static inline gemm_shape shape_of(const itg_conv_task *t) {
+  gemm_shape s = {.words = t->in_type == ITG_TASK_U16, .groups = (size_t)t->group};
+  const size_t in_group = (size_t)(t->in_c / t->group);
+  s.k = (size_t)t->kernel_h * (size_t)t->kernel_w * in_group;
+  s.steps = s.words ? (s.k + 1) / 2 : (s.k + 3) / 4;
+  s.step_bytes = s.words ? VECTOR_BYTES : DOT_BYTES;
+  s.out_group = (size_t)(t->out_c / t->group);
+  s.group_rows = (size_t)t->batch * (size_t)t->out_h * (size_t)t->out_w;
+  for (size_t c = 0; c < s.out_group;) {
+    const size_t vectors = block_vectors(s.out_group - c);
+    s.group_bytes += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);
+    s.blocks++;
+    c += vectors * LANES;
+  }
+  s.row_bytes = (s.k * element_bytes(t->in_type) + COPY_CHUNK - 1) / COPY_CHUNK * COPY_CHUNK;
+  // Every row lies in the input as it is: one tap, never outside.
+  s.direct = t->kernel_h == 1 && t->kernel_w == 1 && t->pad_top == 0 && t->pad_left == 0 &&
+             (int64_t)(t->out_h - 1) * t->stride_h < t->in_h && (int64_t)(t->out_w - 1) * t->stride_w < t->in_w;
+  return s;
+}
+
+static size_t gemm_packed_size(const itg_task *task) {
+  const gemm_shape s = shape_of(&task->conv);
+  return HEADER_BYTES + s.groups * s.group_bytes;
+}
+
+static size_t gemm_scratch_size(const itg_task *task) {
+  const itg_conv_task *t = &task->conv;
+  const gemm_shape s = shape_of(t);
+  const size_t gathered = s.direct ? 0 : ROW_BLOCK * s.row_bytes + COPY_CHUNK + ITG_KERNEL_SLACK;
+  return gathered;
+}
+
+// Packed weights of one block: parameters of its vectors, then [step][vector][lane][tap].
+static void pack_block(const itg_conv_task *t, const gemm_shape *s, size_t first, size_t count, size_t vectors,
+                       bool fast, uint8_t *out) {
+  const int64_t zero = s->words ? (int64_t)t->in_zero - 32768 : t->in_zero;
+  const size_t taps = s->words ? 2 : 4;
+  uint8_t *weights = out + vectors * PARAMETER_BYTES;
+  memset(out, 0, vectors * (PARAMETER_BYTES + s->steps * s->step_bytes));
+  for (size_t v = 0; v < vectors; v++) {
+    int32_t *parameters = (int32_t *)(void *)(out + v * PARAMETER_BYTES);
+    for (size_t lane = 0; lane < LANES; lane++) {
+      const size_t channel = lane_channel(vectors, v, lane);
+      if (channel >= count) {
+        if (!t->wide) pack_parameters(parameters, lane, t, SIZE_MAX, 0, fast);
+        continue;
+      }
+      const size_t o = first + channel;
+      const int8_t *w = t->weight + o * s->k;
+      int64_t sum = 0;
+      for (size_t k = 0; k < s->k; k++) {
+        uint8_t *step = weights + (k / taps * vectors + v) * s->step_bytes;
+        sum += w[k];
+        if (s->words) {
+          ((int16_t *)(void *)step)[2 * lane + k % 2] = w[k];
+        } else {
+          pack_tap(step, lane, k % 4, w[k]);
+        }
+      }
+      const int64_t bias = t->bias[o] - zero * sum;
+      if (t->wide) {
+        memcpy((uint8_t *)parameters + lane * sizeof bias, &bias, sizeof bias);
+      } else {
+        pack_parameters(parameters, lane, t, o, bias, fast);
+      }
+    }
+  }
+}
+
+static void gemm_pack(const itg_task *task, void *packed) {
+  const itg_conv_task *t = &task->conv;
+  const gemm_shape s = shape_of(t);
+  const bool fast = rescale_is_fast(t);
+  memset(packed, 0, HEADER_BYTES);
+  ((packed_header *)packed)->fast = fast;
+  uint8_t *out = (uint8_t *)packed + HEADER_BYTES;
+  for (size_t g = 0; g < s.groups; g++) {
+    for (size_t c = 0; c < s.out_group;) {
+      const size_t vectors = block_vectors(s.out_group - c);
+      const size_t count = s.out_group - c < vectors * LANES ? s.out_group - c : vectors * LANES;
+      pack_block(t, &s, g * s.out_group + c, count, vectors, fast, out);
+      out += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);
+      c += vectors * LANES;
+    }
+  }
+}
+
+static inline size_t row_blocks_of(const gemm_shape *s) { return (s->group_rows + ROW_BLOCK - 1) / ROW_BLOCK; }
+
+// Few rows: the blocks of channels are split as well, so that threads find enough units.
+static inline size_t splits_of(const gemm_shape *s) {
+  const size_t row_units = row_blocks_of(s) * s->groups;
+  const size_t wanted = row_units >= 16 ? 1 : (16 + row_units - 1) / row_units;
+  return wanted < s->blocks ? wanted : s->blocks;
+}
+
+static size_t gemm_units(const itg_task *task) {
+  const gemm_shape s = shape_of(&task->conv);
+  return s.groups * row_blocks_of(&s) * splits_of(&s);
+}
+
+// Copies whole chunks; what lies behind `bytes` is overwritten by the next copy or never read with a weight.
+VECTOR_INLINE void copy_chunks(uint8_t *to, const uint8_t *from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += COPY_CHUNK)
+    _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
+}
+
+VECTOR_INLINE void fill_chunks(uint8_t *to, __m256i value, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += COPY_CHUNK) _mm256_storeu_si256((__m256i *)(void *)(to + i), value);
+}
+
+// The taps of `count` output pixels from `first`, one row each.
+static void gather_rows(const itg_conv_task *t, const gemm_shape *s, const uint8_t *in, size_t group, size_t first,
+                        size_t count, uint8_t *out) {
+  const size_t size = element_bytes(t->in_type), in_group = (size_t)(t->in_c / t->group);
+  const size_t tap_bytes = in_group * size, pixel_bytes = (size_t)t->in_c * size;
+  const __m256i zero = s->words ? _mm256_set1_epi16((short)t->in_zero) : _mm256_set1_epi8((char)t->in_zero);
+  const bool dense = t->group == 1 && t->dilation_w == 1; // The taps of a kernel row are one piece.
+  size_t ox = first % (size_t)t->out_w, rest = first / (size_t)t->out_w;
+  size_t oy = rest % (size_t)t->out_h, n = rest / (size_t)t->out_h;
+  for (size_t r = 0; r < count; r++) {
+    uint8_t *to = out + r * s->row_bytes;
+    const int64_t x0 = (int64_t)ox * t->stride_w - t->pad_left;
+    for (int32_t ky = 0; ky < t->kernel_h; ky++) {
+      const int64_t y = (int64_t)oy * t->stride_h - t->pad_top + (int64_t)ky * t->dilation_h;
+      const size_t row_bytes = (size_t)t->kernel_w * tap_bytes;
+      if (y < 0 || y >= t->in_h) {
+        fill_chunks(to, zero, row_bytes);
+        to += row_bytes;
+        continue;
+      }
+      const uint8_t *line = in + (n * (size_t)t->in_h + (size_t)y) * (size_t)t->in_w * pixel_bytes + group * tap_bytes;
+      if (dense && x0 >= 0 && x0 + t->kernel_w <= t->in_w) {
+        copy_chunks(to, line + (size_t)x0 * pixel_bytes, row_bytes);
+        to += row_bytes;
+        continue;
+      }
+      for (int32_t kx = 0; kx < t->kernel_w; kx++, to += tap_bytes) {
+        const int64_t x = x0 + (int64_t)kx * t->dilation_w;
+        if (x < 0 || x >= t->in_w) {
+          fill_chunks(to, zero, tap_bytes);
+        } else {
+          copy_chunks(to, line + (size_t)x * pixel_bytes, tap_bytes);
+        }
+      }
+    }
+    if (++ox == (size_t)t->out_w) {
+      ox = 0;
+      if (++oy == (size_t)t->out_h) {
+        oy = 0;
+        n++;
+      }
+    }
+  }
+}
+
+// One register tile: `rows` pixels of one block of channels.
+typedef struct {
+  const uint8_t *rows[8];
+  size_t steps;
+  const uint8_t *block; // Packed parameters and weights.
+  uint8_t *out;
+  size_t out_stride; // Bytes between pixels.
+  size_t channels;
+  ending end;
+} tile;
+
+VECTOR_INLINE void run_tile(const tile *t, const int rows, const int vectors, const bool words) {
+  vector acc[8 * 4];
+  const uint8_t *weights = t->block + vectors * PARAMETER_BYTES;
+  const int step_bytes = words ? VECTOR_BYTES : DOT_BYTES;
+  const uint8_t *in[8];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++) in[r] = t->rows[r];
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++) {
+    const vector bias = v_load(t->block + v * PARAMETER_BYTES + PARAMETER_BIAS * LANES * 4);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) acc[r * vectors + v] = bias;
+  }
+  const vector half = v_set16(-32768);
+  for (size_t k = 0; k < t->steps; k++) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const vector x = v_broadcast32(in[r] + 4 * k);
+      if (words) {
+        const vector centred = v_xor(x, half);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+          acc[r * vectors + v] = v_dot_words(acc[r * vectors + v], centred, weights + v * step_bytes);
+      } else {
+        const bytes4 prepared = v_prepare_bytes(x);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+          acc[r * vectors + v] = v_dot_bytes(acc[r * vectors + v], prepared, weights + v * step_bytes);
+      }
+    }
+    weights += vectors * step_bytes;
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < vectors; v++)
+    rescale_vector(acc + v, rows, vectors, (const int32_t *)(const void *)(t->block + v * PARAMETER_BYTES), &t->end);
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+    store_block(acc + r * vectors, vectors, &t->end, t->out + (size_t)r * t->out_stride, t->channels);
+}
+
+typedef void (*tile_function)(const tile *);
+#define TILE(rows, vectors)                                                                       \
+  static void tile_bytes_##rows##_##vectors(const tile *t) { run_tile(t, rows, vectors, false); } \
+  static void tile_words_##rows##_##vectors(const tile *t) { run_tile(t, rows, vectors, true); }
+#define ENTRY(rows, vectors) \
+  { tile_bytes_##rows##_##vectors, tile_words_##rows##_##vectors }
+TILE(1, 4)
+TILE(2, 4)
+TILE(3, 4)
+TILE(1, 2)
+TILE(2, 2)
+TILE(3, 2)
+TILE(4, 2)
+TILE(5, 2)
+TILE(1, 1)
+TILE(2, 1)
+TILE(3, 1)
+TILE(4, 1)
+TILE(5, 1)
+TILE(6, 1)
+TILE(7, 1)
+TILE(8, 1)
+#if LANES_16
+TILE(4, 4)
+TILE(5, 4)
+TILE(6, 4)
+TILE(6, 2)
+TILE(7, 2)
+TILE(8, 2)
+#endif
+
+// By vectors (1, 2, 4), rows - 1, words.
+static const tile_function tiles[3][8][2] = {
+    {ENTRY(1, 1), ENTRY(2, 1), ENTRY(3, 1), ENTRY(4, 1), ENTRY(5, 1), ENTRY(6, 1), ENTRY(7, 1), ENTRY(8, 1)},
+#if LANES_16
+    {ENTRY(1, 2), ENTRY(2, 2), ENTRY(3, 2), ENTRY(4, 2), ENTRY(5, 2), ENTRY(6, 2), ENTRY(7, 2), ENTRY(8, 2)},
+    {ENTRY(1, 4), ENTRY(2, 4), ENTRY(3, 4), ENTRY(4, 4), ENTRY(5, 4), ENTRY(6, 4)},
+#else
+    {ENTRY(1, 2), ENTRY(2, 2), ENTRY(3, 2), ENTRY(4, 2), ENTRY(5, 2)},
+    {ENTRY(1, 4), ENTRY(2, 4), ENTRY(3, 4)},
+#endif
+};
+#undef TILE
+#undef ENTRY
+static const size_t tile_rows[3] = {TILE_ROWS_1, TILE_ROWS_2, TILE_ROWS_4};
+
+// 64-bit accumulators: partial sums that fit 32 bits, added in 64; one pixel at a time. In a wide block the first bytes of
+// a vector's parameters are its 64-bit biases.
+static void run_wide(const itg_conv_task *c, const tile *t, size_t vectors, bool words, size_t first_channel) {
+  const size_t step_bytes = words ? VECTOR_BYTES : DOT_BYTES;
+  const vector half = v_set16(-32768);
+  for (size_t v = 0; v < vectors; v++) {
+    int64_t sums[LANES];
+    memcpy(sums, t->block + v * PARAMETER_BYTES, sizeof sums);
+    const uint8_t *weights = t->block + vectors * PARAMETER_BYTES + v * step_bytes;
+    for (size_t k = 0; k < t->steps;) {
+      const size_t last = t->steps - k < WIDE_STEPS ? t->steps : k + WIDE_STEPS;
+      vector acc = v_zero();
+      for (; k < last; k++, weights += vectors * step_bytes) {
+        const vector x = v_broadcast32(t->rows[0] + 4 * k);
+        acc = words ? v_dot_words(acc, v_xor(x, half), weights) : v_dot_bytes(acc, v_prepare_bytes(x), weights);
+      }
+      int32_t part[LANES];
+      v_store(part, acc);
+      for (size_t lane = 0; lane < LANES; lane++) sums[lane] += part[lane];
+    }
+    for (size_t lane = 0; lane < LANES; lane++) {
+      const size_t channel = lane_channel(vectors, v, lane);
+      if (channel >= t->channels) continue;
+      const size_t o = first_channel + channel;
+      const bool negative = c->negative_multiplier && sums[lane] < 0;
+      const int32_t code =
+          itg_requantize64(sums[lane], negative ? c->negative_multiplier[o] : c->multiplier[o],
+                           negative ? c->negative_shift[o] : c->shift[o], c->pre_shift, c->out_zero, c->low, c->high);
+      if (t->end.words) {
+        ((uint16_t *)(void *)t->out)[channel] = (uint16_t)code;
+      } else {
+        t->out[channel] = (uint8_t)code;
+      }
+    }
+  }
+}
+
+// Rows [first, first + count) of a group in tiles of nearly equal height.
+static void run_rows(const itg_conv_task *c, const gemm_shape *s, tile *t, size_t vectors, size_t first_channel,
+                     const uint8_t *const *rows, uint8_t *out, size_t count) {
+  if (c->wide) {
+    for (size_t r = 0; r < count; r++) {
+      t->rows[0] = rows[r];
+      t->out = out + r * t->out_stride;
+      run_wide(c, t, vectors, s->words, first_channel);
+    }
+    return;
+  }
+  const size_t index = vectors == 4 ? 2 : vectors - 1;
+  const size_t parts = (count + tile_rows[index] - 1) / tile_rows[index];
+  for (size_t i = 0, r = 0; i < parts; i++) {
+    const size_t next = (i + 1) * count / parts;
+    for (size_t j = r; j < next; j++) t->rows[j - r] = rows[j];
+    t->out = out + r * t->out_stride;
+    tiles[index][next - r - 1][s->words](t);
+    r = next;
+  }
+}
+
+static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  const itg_conv_task *c = &task->conv;
+  const gemm_shape s = shape_of(c);
+  const size_t row_blocks = row_blocks_of(&s), splits = splits_of(&s);
+  const size_t in_size = element_bytes(c->in_type), out_size = element_bytes(c->out_type);
+  const uint8_t *in = call->inputs[0];
+  uint8_t *out = call->outputs[0];
+  tile t = {.steps = s.steps,
+            .out_stride = (size_t)c->out_c * out_size,
+            .end = ending_of(c, ((const packed_header *)call->packed)->fast != 0)};
+  const uint8_t *rows[ROW_BLOCK];
+  size_t prepared = SIZE_MAX; // The (group, row block) that `rows` holds.
+  for (size_t unit = begin; unit < end; unit++) {
+    const size_t split = unit % splits, position = unit / splits;
+    const size_t group = position / row_blocks, block = position % row_blocks;
+    const size_t first = block * s.group_rows / row_blocks, last = (block + 1) * s.group_rows / row_blocks;
+    if (position != prepared) {
+      prepared = position;
+      if (!s.direct) gather_rows(c, &s, in, group, first, last - first, call->scratch);
+      for (size_t r = first; r < last; r++) {
+        if (!s.direct) {
+          rows[r - first] = (const uint8_t *)call->scratch + (r - first) * s.row_bytes;
+          continue;
+        }
+        const size_t line = r / (size_t)c->out_w; // batch * out_h + oy
+        const size_t y = line / (size_t)c->out_h * (size_t)c->in_h + line % (size_t)c->out_h * (size_t)c->stride_h;
+        const size_t x = r % (size_t)c->out_w * (size_t)c->stride_w;
+        rows[r - first] = in + ((y * (size_t)c->in_w + x) * (size_t)c->in_c + group * s.k) * in_size;
+      }
+    }
+    const uint8_t *packed = (const uint8_t *)call->packed + HEADER_BYTES + group * s.group_bytes;
+    const size_t first_block = split * s.blocks / splits, last_block = (split + 1) * s.blocks / splits;
+    for (size_t b = 0, channel = 0; b < last_block; b++) {
+      const size_t vectors = block_vectors(s.out_group - channel);
+      const size_t width = vectors * LANES;
+      if (b >= first_block) {
+        t.block = packed;
+        t.channels = s.out_group - channel < width ? s.out_group - channel : width;
+        const size_t first_channel = group * s.out_group + channel;
+        run_rows(c, &s, &t, vectors, first_channel, rows, out + (first * (size_t)c->out_c + first_channel) * out_size,
+                 last - first);
+      }
+      packed += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);
+      channel += width;
+    }
+  }
+}
+
+static bool gemm_supports(const itg_task *task) {
+  const itg_conv_task *t = &task->conv;
+  return (t->in_type == ITG_TASK_U8 || t->in_type == ITG_TASK_U16) &&
+         (t->out_type == ITG_TASK_U8 || t->out_type == ITG_TASK_U16);
+}
+
+#define GEMM_KERNEL(symbol, operation)                          \
+  const itg_kernel symbol = {.name = #symbol,                   \
+                             .op = operation,                   \
+                             .isa = KERNEL_ISA,                 \
+                             .supports = gemm_supports,         \
+                             .packed_size = gemm_packed_size,   \
+                             .pack = gemm_pack,                 \
+                             .scratch_size = gemm_scratch_size, \
+                             .units = gemm_units,               \
+                             .run = gemm_run}
+
+#endif

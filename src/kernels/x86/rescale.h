@@ -1,0 +1,166 @@
+// The end of a convolution, shared by the templates: bias, requantization, clamp, store (docs/ARITHMETIC.md 2).
+// Included after vector_512.h or vector_256.h.
+//
+// A block is 4, 2 or 1 vectors of accumulators: 4*LANES, 2*LANES or LANES output channels of one pixel.
+#ifndef ITG_KERNELS_X86_RESCALE_H
+#define ITG_KERNELS_X86_RESCALE_H
+
+#include "kernels/task.h"
+#include "tensor/requantize.h"
+
+// Parameters of the LANES channels of one vector, in lane order: int32_t [PARAMETER_COUNT][LANES].
+//   fast:    (mulhi(acc, MULTIPLIER) + ROUND) >> SHIFT, the zero point inside ROUND; every shift is 33 or more.
+//   general: acc is limited to +-LIMIT and shifted by LEFT first, and the zero point is added last.
+enum {
+  PARAMETER_BIAS,
+  PARAMETER_MULTIPLIER,
+  PARAMETER_SHIFT,
+  PARAMETER_ROUND,
+  PARAMETER_LEFT,
+  PARAMETER_LIMIT,
+  PARAMETER_NEGATIVE, // The second set, for negative accumulators: MULTIPLIER .. LIMIT again.
+  PARAMETER_COUNT = PARAMETER_NEGATIVE + 5,
+  PARAMETER_BYTES = PARAMETER_COUNT * LANES * 4,
+};
+
+// The channel, inside its block, of lane `lane` of vector `v` of `vectors`.
+static inline size_t lane_channel(size_t vectors, size_t v, size_t lane) {
+  return vectors == 1 ? lane : 4 * vectors * (lane / 4) + 4 * v + lane % 4;
+}
+
+// The number of vectors of the block that starts with `rest` channels to go.
+static inline size_t block_vectors(size_t rest) { return rest > 2 * LANES ? 4 : rest > LANES ? 2 : 1; }
+
+static inline bool fits_fast(int32_t multiplier, int32_t shift, int32_t zero) {
+  if (multiplier == 0) return true;
+  return shift >= 33 && (((int64_t)2 * zero + 1) << (shift - 33)) < ((int64_t)1 << 30);
+}
+
+static inline bool rescale_is_fast(const itg_conv_task *t) {
+  for (int32_t o = 0; o < t->out_c; o++) {
+    if (!fits_fast(t->multiplier[o], t->shift[o], t->out_zero)) return false;
+    if (t->negative_multiplier && !fits_fast(t->negative_multiplier[o], t->negative_shift[o], t->out_zero))
+      return false;
+  }
+  return true;
+}
+
+// Writes MULTIPLIER .. LIMIT of one lane at `first`. Below shift 33 the accumulator is limited to the values that do not
+// already saturate; a shift of 1 or 2 saturates everything but 0 and so equals a shift of 3.
+static inline void pack_side(int32_t *first, size_t lane, int32_t multiplier, int32_t shift, int32_t zero, bool fast) {
+  if (multiplier == 0) shift = 33;
+  if (shift < 3) shift = 3;
+  const int32_t left = shift < 33 ? 33 - shift : 0;
+  const int32_t right = shift < 33 ? 33 : shift;
+  first[0 * LANES + lane] = multiplier;
+  first[1 * LANES + lane] = right - 32;
+  first[2 * LANES + lane] = (int32_t)((fast ? 2 * (int64_t)zero + 1 : 1) << (right - 33));
+  first[3 * LANES + lane] = left;
+  first[4 * LANES + lane] = left ? (int32_t)(((int64_t)1 << (shift - 2)) - 1) : INT32_MAX;
+}
+
+// One lane's parameters; channel `o` of the task, or padding when o >= out_c. `bias` already holds -zero*sum(w).
+static inline void pack_parameters(int32_t *parameters, size_t lane, const itg_conv_task *t, size_t o, int64_t bias,
+                                   bool fast) {
+  const bool real = o < (size_t)t->out_c;
+  parameters[PARAMETER_BIAS * LANES + lane] = (int32_t)(uint32_t)(uint64_t)(real ? bias : 0);
+  pack_side(parameters + PARAMETER_MULTIPLIER * LANES, lane, real ? t->multiplier[o] : 0, real ? t->shift[o] : 33,
+            t->out_zero, fast);
+  const bool negative = real && t->negative_multiplier;
+  pack_side(parameters + PARAMETER_NEGATIVE * LANES, lane, negative ? t->negative_multiplier[o] : 0,
+            negative ? t->negative_shift[o] : 33, t->out_zero, fast);
+}
+
+typedef struct {
+  int32_t zero, low, high;
+  bool fast, two_sided, words; // words: u16 output
+} ending;
+
+VECTOR_INLINE ending ending_of(const itg_conv_task *t, bool fast) {
+  return (ending){.zero = t->out_zero,
+                  .low = t->low,
+                  .high = t->high,
+                  .fast = fast,
+                  .two_sided = t->negative_multiplier != NULL,
+                  .words = t->out_type == ITG_TASK_U16};
+}
+
+VECTOR_INLINE vector parameter(const int32_t *parameters, int index) { return v_load(parameters + index * LANES); }
+
+// The rows' accumulators of one vector of channels -> codes that are not clamped yet.
+VECTOR_INLINE void rescale_vector(vector *acc, const int rows, const int stride, const int32_t *p, const ending *e) {
+  const vector multiplier = parameter(p, PARAMETER_MULTIPLIER), odd = v_odd(multiplier);
+  const vector shift = parameter(p, PARAMETER_SHIFT), round = parameter(p, PARAMETER_ROUND);
+  if (e->fast && !e->two_sided) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+      const vector high = v_multiply_high(acc[r * stride], multiplier, odd);
+      acc[r * stride] = v_shift_right32(v_add32(high, round), shift);
+    }
+    return;
+  }
+  const vector multiplier_n = parameter(p, PARAMETER_NEGATIVE);
+  const vector shift_n = parameter(p, PARAMETER_NEGATIVE + 1), round_n = parameter(p, PARAMETER_NEGATIVE + 2);
+  if (e->fast) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+      const vector a = acc[r * stride];
+      const selector s = v_negative(a);
+      const vector m = v_select(s, multiplier, multiplier_n), high = v_multiply_high(a, m, v_odd(m));
+      acc[r * stride] = v_shift_right32(v_add32(high, v_select(s, round, round_n)), v_select(s, shift, shift_n));
+    }
+    return;
+  }
+  const vector left = parameter(p, PARAMETER_LEFT), limit = parameter(p, PARAMETER_LIMIT);
+  const vector left_n = parameter(p, PARAMETER_NEGATIVE + 3), limit_n = parameter(p, PARAMETER_NEGATIVE + 4);
+  const vector zero = v_set32(e->zero);
+#pragma GCC unroll 1
+  for (int r = 0; r < rows; r++) {
+    vector a = acc[r * stride];
+    selector s = v_negative(a);
+    if (!e->two_sided) s = v_negative(v_zero());
+    const vector bound = v_select(s, limit, limit_n);
+    a = v_max32(v_min32(a, bound), v_sub32(v_zero(), bound));
+    a = v_shift_left32(a, v_select(s, left, left_n));
+    const vector m = v_select(s, multiplier, multiplier_n), high = v_multiply_high(a, m, v_odd(m));
+    a = v_shift_right32(v_add32(high, v_select(s, round, round_n)), v_select(s, shift, shift_n));
+    acc[r * stride] = v_add32(a, zero);
+  }
+}
+
+// Clamps and writes the first `channels` codes of a block of one pixel.
+VECTOR_INLINE void store_block(const vector *a, const int vectors, const ending *e, void *out, size_t channels) {
+  uint8_t *bytes = out;
+  if (vectors == 4 && !e->words) {
+    vector code = v_pack_u8(v_pack_s16(a[0], a[1]), v_pack_s16(a[2], a[3]));
+    code = v_min_u8(v_max_u8(code, v_set8(e->low)), v_set8(e->high));
+    v_store_bytes(out, code, channels);
+    return;
+  }
+  if (vectors == 1) {
+    const vector code = v_min32(v_max32(a[0], v_set32(e->low)), v_set32(e->high));
+    if (e->words) {
+      v_store_lanes_u16(out, code, channels);
+    } else {
+      v_store_lanes_u8(out, code, channels);
+    }
+    return;
+  }
+  if (vectors == 2 && !e->words) {
+    const vector low = v_set32(e->low), high = v_set32(e->high);
+    v_store_words_u8(out, v_pack_s16(v_min32(v_max32(a[0], low), high), v_min32(v_max32(a[1], low), high)), channels);
+    return;
+  }
+  const vector low = v_set16(e->low), high = v_set16(e->high);
+  vector first = v_pack_u16(a[0], a[1]), second = v_zero();
+  if (vectors == 4) {
+    second = v_pack_u16(a[2], a[3]);
+    v_order_u16(&first, &second);
+    second = v_min_u16(v_max_u16(second, low), high);
+  }
+  first = v_min_u16(v_max_u16(first, low), high);
+  v_store_bytes(bytes, first, 2 * channels);
+  if (vectors == 4 && channels > 2 * LANES) v_store_bytes(bytes + VECTOR_BYTES, second, 2 * channels - VECTOR_BYTES);
+}
+
+#endif
