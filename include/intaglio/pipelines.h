@@ -21,21 +21,63 @@ typedef struct itg_image_limits {
   size_t max_bytes;   // Of the encoded file. Default 256 MiB.
 } itg_image_limits;
 
-// Decodes JPEG or PNG to RGB. `limits` may be NULL. Errors: IO, FORMAT (not an image, truncated), LIMIT, MEMORY.
+// Decodes JPEG or PNG to RGB: always 3 channels, the bits that Pillow's open().convert("RGB") gives: grey repeated, alpha
+// dropped, CMYK converted, colour profiles ignored. One exception: 16-bit grey is cut to its upper byte, not clipped. An
+// EXIF orientation is not applied. `limits` may be NULL.
+// Errors: IO, FORMAT (neither JPEG nor PNG, corrupted, truncated), LIMIT, MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_image_decode(const void *data, size_t size, const itg_image_limits *limits,
                                                  itg_diagnostic *diagnostic, itg_image *out);
 ITG_API ITG_MUST_USE itg_status itg_image_read(const char *path, const itg_image_limits *limits,
                                                itg_diagnostic *diagnostic, itg_image *out);
-ITG_API void itg_image_free(itg_image *image);
+ITG_API void itg_image_free(itg_image *image); // Leaves an empty image; freeing that again is harmless.
+
+// Named after the library whose bits they give. OpenCV's does not antialias; Pillow's (but nearest) do.
+typedef enum itg_resize_method {
+  ITG_RESIZE_OPENCV_LINEAR = 0, // "opencv-linear": cv2.resize, INTER_LINEAR
+  ITG_RESIZE_PILLOW_NEAREST,    // "pillow-nearest": Image.resize and so on
+  ITG_RESIZE_PILLOW_BOX,
+  ITG_RESIZE_PILLOW_BILINEAR,
+  ITG_RESIZE_PILLOW_HAMMING,
+  ITG_RESIZE_PILLOW_BICUBIC,
+  ITG_RESIZE_PILLOW_LANCZOS,
+  ITG_RESIZE_METHOD_COUNT,
+} itg_resize_method;
+
+// The method's name, or NULL for an unknown one.
+ITG_API const char *itg_resize_method_name(itg_resize_method method);
+// Errors: ARGUMENT (an image without pixels, a size below 1 or above 2^20), MEMORY. Free `out` with itg_image_free.
+ITG_API ITG_MUST_USE itg_status itg_image_resize(const itg_image *image, itg_resize_method method, int32_t width,
+                                                 int32_t height, itg_diagnostic *diagnostic, itg_image *out);
+
+// The image files (.jpg, .jpeg, .png, in any case) of a folder and its sub-folders, sorted by path in byte order. Hidden
+// files are left out; links to folders are not followed.
+typedef struct itg_image_list {
+  size_t count;
+  char **paths; // Each begins with the folder's name as it was given.
+} itg_image_list;
+
+// Errors: IO (cannot open the folder), LIMIT (more than a million files, deeper than 32 folders), MEMORY. An empty list is
+// no error.
+ITG_API ITG_MUST_USE itg_status itg_image_list_folder(const char *folder, itg_diagnostic *diagnostic,
+                                                      itg_image_list *out);
+ITG_API void itg_image_list_free(itg_image_list *list);
 
 // ---- preprocessing descriptions (docs/FORMATS.md): from a photograph to a network input ----
 
 typedef struct itg_preprocess itg_preprocess; // Immutable; share freely.
-// A built-in name ("imagenet", "arcface", "raw-255", ...) or the path of a JSON file. Errors: ARGUMENT, IO, FORMAT.
+// A built-in name ("imagenet", "clip", "arcface", "raw-255", ...) or the path of a JSON file.
+// Errors: ARGUMENT (no such name), IO, FORMAT, MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_preprocess_open(const char *name_or_path, itg_diagnostic *diagnostic,
                                                     itg_preprocess **out);
 ITG_API void itg_preprocess_close(itg_preprocess *preprocess);
-// Writes the network input, f32 of `shape` ([1,C,H,W] or [1,H,W,C] as the description says; its size must fit).
+// The same from JSON text, for instance a model's metadata "preprocessing". `json` need not be NUL-terminated.
+ITG_API ITG_MUST_USE itg_status itg_preprocess_from_json(const char *json, size_t size, itg_diagnostic *diagnostic,
+                                                         itg_preprocess **out);
+// Name of built-in description `index` (0, 1, ...), NULL after the last.
+ITG_API const char *itg_preprocess_builtin_name(size_t index);
+// Writes the network input: f32 of `shape`, which must be [1,C,H,W] or [1,H,W,C] as the description's layout says, C 3 or
+// 1 (grey), H and W those of the description if it names them. Values are (pixel / divide_by - mean) / std.
+// Errors: ARGUMENT (image), SHAPE, LIMIT (a picture too long and thin), MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_preprocess_run(const itg_preprocess *preprocess, const itg_image *image,
                                                    const itg_shape *shape, itg_diagnostic *diagnostic, float *out);
 // JSON text of the description; lives as long as the object.
@@ -52,8 +94,13 @@ typedef struct itg_network {
   const itg_tensor_info *(*output)(void *context, size_t index);
 } itg_network;
 
-// Wraps a session (borrowed).
-ITG_API itg_network itg_network_from_session(itg_session *session, const itg_model *model);
+// A session with its model, both borrowed: the context of the network below.
+typedef struct itg_session_network {
+  itg_session *session;
+  const itg_model *model;
+} itg_session_network;
+// Wraps a session. `network` is borrowed as the context and must outlive the users of the result.
+ITG_API itg_network itg_network_from_session(itg_session_network *network);
 
 // ---- faces ----
 
