@@ -11,8 +11,12 @@ itg_status itg_fail(itg_diagnostic *diagnostic, itg_status status, const char *s
 
 // Returns `status` from the enclosing function: ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, subject, "format", ...).
 // `subject` is the node, tensor or file concerned, or NULL.
-#define ITG_FAIL(diagnostic, status, subject, ...) \
-  return itg_fail((diagnostic), (status), (subject), __FILE__, __LINE__, __VA_ARGS__)
+// Spelled so that compilers see that the function does not go on with ITG_OK.
+#define ITG_FAIL(diagnostic, status, subject, ...)                                      \
+  do {                                                                                  \
+    (void)itg_fail((diagnostic), (status), (subject), __FILE__, __LINE__, __VA_ARGS__); \
+    return (status);                                                                    \
+  } while (0)
 
 // Passes an error on to the caller.
 #define ITG_TRY(expression)                              \
