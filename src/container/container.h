@@ -11,6 +11,8 @@ typedef struct itg_metadata_section { // A named JSON text: "provenance", "accur
 } itg_metadata_section;
 
 // Writes a LEGAL graph. Deterministic: equal graphs and sections give equal bytes. The file appears whole or not at all.
+// The graph is verified first. Names are stored as UTF-8; bytes that are not, and control characters, become "\xNN".
+// Errors: those of itg_graph_verify, LIMIT, IO, MEMORY.
 ITG_MUST_USE itg_status itg_container_write(const char *path, const itg_graph *graph,
                                             const itg_metadata_section *sections, size_t section_count,
                                             itg_diagnostic *diagnostic);
@@ -21,7 +23,8 @@ ITG_MUST_USE itg_status itg_container_encode(const itg_graph *graph, const itg_m
                                              size_t *size);
 
 // Reads and verifies everything (sizes, offsets, checksums, the graph at stage LEGAL). Constants borrow from `bytes`, which
-// must outlive the graph. Section texts borrow too.
+// must be 64-byte aligned and must outlive the graph. Section texts borrow too.
+// Errors: FORMAT, VERSION, LIMIT, UNSUPPORTED (an unknown operation or section), MEMORY, those of itg_graph_verify.
 typedef struct itg_container {
   itg_graph *graph;
   itg_metadata_section *sections; // In the graph's arena.
