@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "graph/infer_integer.h"
 #include "graph/infer_rules.h"
 
 enum { MAX_ELEMENTS_LOG2 = 40 };
@@ -216,7 +217,6 @@ itg_status itg_infer_node(const itg_node *node, itg_diagnostic *diagnostic) {
   for (int i = 0; i < info->min_inputs; i++) {
     if (!node->inputs[i]) ITG_INFER_SHAPE("input %d is missing", i);
   }
-  // Outputs of the integer dialect are what the legalizer declared; verify_integer.h checks them with their operands.
-  if (info->flags & ITG_OP_INTEGER) return ITG_OK;
+  if (info->flags & ITG_OP_INTEGER) return itg_infer_integer_node(node, diagnostic);
   return find_rule((int)node->op)(node, diagnostic);
 }
