@@ -367,18 +367,7 @@ static itg_status check_node(const itg_node *node, itg_diagnostic *diagnostic) {
   case ITG_OP_MAX: return check_compare(node, diagnostic);
   case ITG_OP_GATHER: ITG_TRY(check_gather(node, diagnostic)); return check_moves(node, diagnostic);
   case ITG_OP_PAD: ITG_TRY(check_pad(node, diagnostic)); return check_moves(node, diagnostic);
-  case ITG_OP_RESHAPE:
-  case ITG_OP_TRANSPOSE:
-  case ITG_OP_CONCAT:
-  case ITG_OP_SLICE:
-  case ITG_OP_EXPAND:
-  case ITG_OP_TILE:
-  case ITG_OP_DEPTH_TO_SPACE:
-  case ITG_OP_SPACE_TO_DEPTH:
-  case ITG_OP_IDENTITY: return check_moves(node, diagnostic);
-  default:
-    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "%s is not an operation of integer graphs",
-             itg_op_name(node->op));
+  default: return check_moves(node, diagnostic); // in_dialect has let no other operation through.
   }
 }
 
@@ -397,7 +386,20 @@ static itg_status check_operands(const itg_node *node, itg_diagnostic *diagnosti
   return ITG_OK;
 }
 
+// Movement and comparison of codes are shared with float graphs; GATHER_ELEMENTS and GATHER_ND have no kernels.
+static bool in_dialect(const itg_node *node) {
+  const itg_op_info *info = itg_op_get_info(node->op);
+  if (!info || node->op == ITG_OP_GATHER_ELEMENTS || node->op == ITG_OP_GATHER_ND) return false;
+  return (info->flags & (ITG_OP_INTEGER | ITG_OP_MOVES)) || node->op == ITG_OP_MAX_POOL || node->op == ITG_OP_MIN ||
+         node->op == ITG_OP_MAX;
+}
+
 itg_status itg_verify_integer(const itg_graph *graph, itg_diagnostic *diagnostic) {
+  ITG_FOR_EACH_NODE(node, graph) {
+    if (!in_dialect(node))
+      ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "%s is not an operation of integer graphs",
+               itg_op_name(node->op));
+  }
   for (int32_t i = 0; i < graph->input_count; i++) ITG_TRY(check_activation(graph->inputs[i], diagnostic));
   for (int32_t i = 0; i < graph->output_count; i++) ITG_TRY(check_activation(graph->outputs[i], diagnostic));
   ITG_FOR_EACH_NODE(node, graph) {
