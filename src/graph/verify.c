@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/infer.h"
 #include "graph/verify_integer.h"
 
 typedef struct checker {
@@ -184,6 +185,33 @@ static itg_status check_ends(checker *check) {
   return ITG_OK;
 }
 
+// Runs the inference on copies of the output tensors and compares.
+static itg_status check_inference(const itg_node *node, itg_diagnostic *diagnostic) {
+  enum { MOST_OUTPUTS = 4 };
+  itg_tensor copies[MOST_OUTPUTS];
+  itg_tensor *outputs[MOST_OUTPUTS] = {0};
+  if (node->output_count > MOST_OUTPUTS)
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, node->name, "the node has %d outputs", (int)node->output_count);
+  for (int32_t i = 0; i < node->output_count; i++) {
+    if (!node->outputs[i]) continue;
+    copies[i] = *node->outputs[i];
+    outputs[i] = &copies[i];
+  }
+  itg_node copy = *node;
+  copy.outputs = outputs;
+  ITG_TRY(itg_infer_node(&copy, diagnostic));
+  for (int32_t i = 0; i < node->output_count; i++) {
+    const itg_tensor *stored = node->outputs[i];
+    if (!stored || (copies[i].dtype == stored->dtype && itg_shape_equal(&copies[i].shape, &stored->shape))) continue;
+    char is[96], should[96];
+    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, node->name, "output %s is %s %s, but %s of these inputs gives %s %s",
+             stored->name, itg_dtype_name(stored->dtype), itg_shape_print(&stored->shape, is, sizeof is),
+             itg_op_name((int)node->op), itg_dtype_name(copies[i].dtype),
+             itg_shape_print(&copies[i].shape, should, sizeof should));
+  }
+  return ITG_OK;
+}
+
 static itg_status check_window(const itg_node *node, int32_t rank, int32_t layout, itg_diagnostic *diagnostic) {
   const bool flat = rank == 2 && layout == ITG_LAYOUT_CHANNELS_LAST;
   const bool volume = rank == 3 && layout == ITG_LAYOUT_CHANNELS_FIRST;
@@ -205,9 +233,8 @@ static itg_status check_canonical(const itg_node *node, itg_diagnostic *diagnost
   case ITG_OP_DEPTH_TO_SPACE:
   case ITG_OP_SPACE_TO_DEPTH: return check_window(node, 2, node->attributes.block.layout, diagnostic);
   case ITG_OP_BATCH_NORM:
-  case ITG_OP_IDENTITY:
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, node->name, "%s does not belong into a canonical graph",
-             itg_op_name((int)node->op));
+    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name,
+             "scale, bias, mean and variance of a BatchNormalization must be constants");
   default: return ITG_OK;
   }
 }
@@ -265,6 +292,7 @@ static itg_status check_all(checker *check, itg_stage stage) {
     if (stage < ITG_STAGE_LEGAL && (itg_op_get_info((int)node->op)->flags & ITG_OP_INTEGER))
       ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, node->name, "%s belongs to the integer dialect",
                itg_op_name((int)node->op));
+    ITG_TRY(check_inference(node, diagnostic));
     if (stage >= ITG_STAGE_CANONICAL && stage < ITG_STAGE_LEGAL) ITG_TRY(check_canonical(node, diagnostic));
     if (stage == ITG_STAGE_QUANTIZED) ITG_TRY(check_quantized(node, diagnostic));
   }
