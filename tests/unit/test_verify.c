@@ -31,6 +31,19 @@ static itg_graph *make_graph(void) {
   return graph;
 }
 
+// A pool that is not channels-last.
+static itg_graph *make_pool(void) {
+  itg_graph *graph = NULL;
+  assert_int_equal(itg_graph_create(NULL, &graph), ITG_OK);
+  const itg_shape in = itg_shape_of(4, (int64_t[]){1, 2, 4, 4}), out = itg_shape_of(4, (int64_t[]){1, 2, 2, 2});
+  itg_tensor *x = itg_graph_add_tensor(graph, "x", ITG_DTYPE_F32, &in);
+  itg_tensor *y = itg_graph_add_tensor(graph, "y", ITG_DTYPE_F32, &out);
+  assert_true(itg_graph_add_input(graph, x) && itg_graph_add_output(graph, y));
+  itg_node *pool = itg_graph_insert_node(graph, NULL, ITG_OP_MAX_POOL, "pool", &x, 1, &y, 1);
+  pool->attributes.pool.window = (itg_window){2, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}};
+  return graph;
+}
+
 static void expect(itg_graph *graph, itg_stage stage, itg_status status, const char *subject) {
   itg_diagnostic diagnostic = {0};
   assert_int_equal(itg_graph_verify(graph, stage, &diagnostic), status);
@@ -83,8 +96,10 @@ static void broken_links_are_found(void **state) {
 static void stage_rules_are_checked(void **state) {
   (void)state;
   itg_graph *graph = make_graph();
-  graph->first->attributes.conv.layout = ITG_LAYOUT_CHANNELS_FIRST;
-  expect(graph, ITG_STAGE_CANONICAL, ITG_ERROR_FORMAT, "conv");
+  graph->first->attributes.conv.layout = ITG_LAYOUT_CHANNELS_FIRST; // The shapes no longer fit.
+  expect(graph, ITG_STAGE_IMPORTED, ITG_ERROR_SHAPE, "conv");
+  expect(make_pool(), ITG_STAGE_IMPORTED, ITG_OK, NULL);
+  expect(make_pool(), ITG_STAGE_CANONICAL, ITG_ERROR_FORMAT, "pool");
   expect(make_graph(), ITG_STAGE_QUANTIZED, ITG_ERROR_QUANTIZATION, "conv");
   expect(make_graph(), ITG_STAGE_LEGAL, ITG_ERROR_UNSUPPORTED, "conv");
 
