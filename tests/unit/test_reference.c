@@ -327,7 +327,7 @@ static void fused_add_equals_two_steps(void **state) {
     for (int c = 0; c < CHANNELS; c++) {
       scale[c] = (int32_t)random_bits();
       shift[c] = 38 + (int)(random_bits() % 8);
-      offset[c] = ((int64_t)(int32_t)random_bits()) << 12;
+      offset[c] = (int64_t)(int32_t)random_bits() * 4096;
     }
     itg_task fused = {.op = ITG_OP_Q_ADD_AFFINE};
     fused.add_affine = (itg_add_affine_task){.rows = ROWS,
