@@ -105,35 +105,45 @@ ITG_API itg_network itg_network_from_session(itg_session_network *network);
 // ---- faces ----
 
 // RFB-320 detector + 68-point landmarks + ArcFace embedder, the layout of the public faceplugin models:
-// detector [1,3,240,320] -> scores [1,n,2], boxes [1,n,4] (corners in 0..1); landmarks [1,1,64,64] -> 136 numbers;
-// embedder [1,3,112,112] BGR -> embedding.
+// detector [1,3,h,w] RGB (x - 127)/128 -> scores [1,n,2], boxes [1,n,4] (corners in 0..1); landmarks [1,1,h,w] grey x/256
+// -> 136 numbers (x, y of 68 points in 0..1 of the box); embedder [1,3,112,112] BGR (x - 127)/128 -> embedding.
+enum { ITG_FACE_CROP_SIDE = 112 };
+
 typedef struct itg_face {
-  float box[4];       // x1, y1, x2, y2 in pixels of the photograph.
-  float score;        // 0..1
-  float points[5][2]; // Left eye, right eye, nose, left and right mouth corner (ArcFace order), pixels.
+  double box[4];       // x1, y1, x2, y2 in pixels of the photograph; may reach beyond it.
+  double score;        // 0..1
+  double points[5][2]; // Left eye, right eye, nose, left and right mouth corner (ArcFace order), x and y in pixels.
 } itg_face;
 
 typedef struct itg_face_pipeline itg_face_pipeline; // One thread at a time.
 
-// `embedder` may have a NULL run function when only crops are wanted.
+// The networks' contexts must outlive the pipeline. `embedder` may have a NULL run function when only crops are wanted.
+// Errors: SHAPE (a network of another layout: which, and what was expected), MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_face_pipeline_create(itg_network detector, itg_network landmarks,
                                                          itg_network embedder, itg_diagnostic *diagnostic,
                                                          itg_face_pipeline **out);
-ITG_API void itg_face_pipeline_destroy(itg_face_pipeline *pipeline);
-// The most certain face of a photograph, whatever its score. Errors: SHAPE, those of the networks.
+ITG_API void itg_face_pipeline_destroy(itg_face_pipeline *pipeline); // NULL is allowed.
+// The most certain face of a photograph (RGB or grey), whatever its score. Errors: ARGUMENT (image), SHAPE (the best box is
+// empty: there is no face), MEMORY, those of the networks.
 ITG_API ITG_MUST_USE itg_status itg_face_find(itg_face_pipeline *pipeline, const itg_image *photograph,
                                               itg_diagnostic *diagnostic, itg_face *out);
-// All faces with at least `min_score`, best first, after non-maximum suppression at `max_overlap` (IoU); writes at most
-// `capacity`. 0.7 and 0.3 are good values.
+// All faces with at least `min_score`, best first, after non-maximum suppression at `max_overlap` (intersection over
+// union); boxes that are empty inside the photograph are left out. Writes at most `capacity` faces, their number to
+// `count`; none is no error. 0.7 and 0.3 are good values.
 ITG_API ITG_MUST_USE itg_status itg_face_find_all(itg_face_pipeline *pipeline, const itg_image *photograph,
-                                                  float min_score, float max_overlap, itg_face *faces, size_t capacity,
-                                                  itg_diagnostic *diagnostic, size_t *count);
-// Aligned RGB crop, 112x112x3 bytes, by the five points.
+                                                  double min_score, double max_overlap, itg_face *faces,
+                                                  size_t capacity, itg_diagnostic *diagnostic, size_t *count);
+// Aligned RGB crop by the five points: 112x112x3 bytes, black where the photograph ends. Method: least-squares similarity
+// transform (Umeyama 1991) to ArcFace's reference points, OpenCV's bilinear warp.
+// Errors: ARGUMENT (image), SHAPE (points that coincide or are not finite).
 ITG_API ITG_MUST_USE itg_status itg_face_crop(const itg_image *photograph, const itg_face *face,
                                               itg_diagnostic *diagnostic, uint8_t *out);
 // The embedder's input of a crop: [1,3,112,112] BGR, (x - 127)/128.
 ITG_API void itg_face_embedder_input(const uint8_t *crop, float *out);
-// Embedding of a crop; `count` numbers, as the network gives them (not normalised).
+// Length of the embedding; 0 without an embedder.
+ITG_API size_t itg_face_embedding_size(const itg_face_pipeline *pipeline);
+// Embedding of a crop: itg_face_embedding_size numbers, as the network gives them (not normalised). Errors: ARGUMENT
+// (no embedder, another count), those of the network.
 ITG_API ITG_MUST_USE itg_status itg_face_embed(itg_face_pipeline *pipeline, const uint8_t *crop,
                                                itg_diagnostic *diagnostic, float *out, size_t count);
 
