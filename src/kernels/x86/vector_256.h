@@ -127,6 +127,28 @@ VECTOR_INLINE void v_order_u16(vector *a, vector *b) {
   *b = high;
 }
 
+// From a v_pack_u8 of v_pack_s16 of vectors in memory order to memory order.
+VECTOR_INLINE vector v_order_bytes(vector a) { return _mm256_permute4x64_epi64(a, 0xD8); }
+
+// 64-bit lanes.
+VECTOR_INLINE vector v_add64(vector a, vector b) { return _mm256_add_epi64(a, b); }
+VECTOR_INLINE vector v_sub64(vector a, vector b) { return _mm256_sub_epi64(a, b); }
+VECTOR_INLINE vector v_min64(vector a, vector b) { return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b)); }
+VECTOR_INLINE vector v_max64(vector a, vector b) { return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)); }
+// The products of the even s32 lanes.
+VECTOR_INLINE vector v_multiply64(vector a, vector b) { return _mm256_mul_epi32(a, b); }
+VECTOR_INLINE vector v_shift_right64_same(vector a, int32_t count) {
+  return _mm256_srl_epi64(a, _mm_cvtsi32_si128(count));
+}
+VECTOR_INLINE vector v_shift_right64_signed(vector a, vector count) {
+  const __m256i sign = _mm256_cmpgt_epi64(_mm256_setzero_si256(), a);
+  return _mm256_xor_si256(_mm256_srlv_epi64(_mm256_xor_si256(a, sign), count), sign);
+}
+// The lower halves: even lanes of the result from `even`, odd ones from `odd`.
+VECTOR_INLINE vector v_merge_odd(vector even, vector odd) {
+  return _mm256_blend_epi32(even, _mm256_shuffle_epi32(odd, 0xA0), 0xAA);
+}
+
 // Writes the first `count` bytes (0 .. VECTOR_BYTES).
 VECTOR_INLINE void v_store_bytes(void *p, vector a, size_t count) {
   if (count >= VECTOR_BYTES) {

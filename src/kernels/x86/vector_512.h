@@ -104,6 +104,27 @@ VECTOR_INLINE void v_order_u16(vector *a, vector *b) {
   *b = high;
 }
 
+// From a v_pack_u8 of v_pack_s16 of vectors in memory order (a0, a1 from the first half) to memory order.
+VECTOR_INLINE vector v_order_bytes(vector a) {
+  return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), a);
+}
+
+// 64-bit lanes.
+VECTOR_INLINE vector v_add64(vector a, vector b) { return _mm512_add_epi64(a, b); }
+VECTOR_INLINE vector v_sub64(vector a, vector b) { return _mm512_sub_epi64(a, b); }
+VECTOR_INLINE vector v_min64(vector a, vector b) { return _mm512_min_epi64(a, b); }
+VECTOR_INLINE vector v_max64(vector a, vector b) { return _mm512_max_epi64(a, b); }
+// The products of the even s32 lanes.
+VECTOR_INLINE vector v_multiply64(vector a, vector b) { return _mm512_mul_epi32(a, b); }
+VECTOR_INLINE vector v_shift_right64_same(vector a, int32_t count) {
+  return _mm512_srl_epi64(a, _mm_cvtsi32_si128(count));
+}
+VECTOR_INLINE vector v_shift_right64_signed(vector a, vector count) { return _mm512_srav_epi64(a, count); }
+// The lower halves: even lanes of the result from `even`, odd ones from `odd`.
+VECTOR_INLINE vector v_merge_odd(vector even, vector odd) {
+  return _mm512_mask_shuffle_epi32(even, 0xAAAA, odd, (_MM_PERM_ENUM)0xA0);
+}
+
 // Writes the first `count` bytes (0 .. VECTOR_BYTES).
 VECTOR_INLINE void v_store_bytes(void *p, vector a, size_t count) {
   if (count >= VECTOR_BYTES) {

@@ -1,0 +1,407 @@
+// Convert, PReLU, add, add with a per-channel affine, affine (template; included by elementwise_<isa>.c).
+//
+// Codes are widened to s32 lanes in memory order. Sums that fit 32 bits stay there; others go through pairs of 16-bit products
+// or through 64-bit lanes, whichever the task's numbers allow (docs/ARITHMETIC.md 3). Units are chunks of codes or of rows.
+#ifndef ITG_KERNELS_X86_ELEMENTWISE_H
+#define ITG_KERNELS_X86_ELEMENTWISE_H
+
+#include "graph/graph.h"
+#include "kernels/x86/rescale.h"
+
+enum { CHUNK = 4096 };
+
+static inline bool codes_only(int32_t type) { return type == ITG_TASK_U8 || type == ITG_TASK_U16; }
+static inline int64_t type_limit(int32_t type) { return type == ITG_TASK_U16 ? 65535 : 255; }
+static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
+// The largest |code - zero|.
+static inline int64_t reach_of(int32_t type, int32_t zero) { return larger(zero, type_limit(type) - zero); }
+
+VECTOR_INLINE vector load_codes(const void *data, int64_t i, int32_t type) {
+  return type == ITG_TASK_U16 ? v_widen_u16((const uint16_t *)data + i) : v_widen_u8((const uint8_t *)data + i);
+}
+// Clamps and writes `count` (at most LANES) codes.
+VECTOR_INLINE void store_codes(void *data, int64_t i, int32_t type, vector a, vector low, vector high, int64_t count) {
+  a = v_min32(v_max32(a, low), high);
+  if (type == ITG_TASK_U16) {
+    v_store_lanes_u16((uint16_t *)data + i, a, (size_t)count);
+  } else {
+    v_store_lanes_u8((uint8_t *)data + i, a, (size_t)count);
+  }
+}
+
+// ---- convert and PReLU: requantization of code - zero ----
+// Packed: header, then parameters of each vector of channels (of one vector when nothing is per channel).
+typedef struct {
+  int64_t fast;
+} convert_header;
+
+static bool convert_supports(const itg_task *task) {
+  return codes_only(task->convert.in_type) && codes_only(task->convert.out_type);
+}
+
+static inline size_t convert_vectors(const itg_convert_task *t) {
+  return t->per_channel ? ((size_t)t->channels + LANES - 1) / LANES : 1;
+}
+
+static size_t convert_packed_size(const itg_task *task) {
+  return 64 + convert_vectors(&task->convert) * PARAMETER_BYTES;
+}
+
+static void convert_pack(const itg_task *task, void *packed) {
+  const itg_convert_task *t = &task->convert;
+  const size_t sides = t->negative_multiplier ? t->per_channel ? (size_t)t->channels : 1 : 0;
+  bool fast = fits_fast(t->multiplier, t->shift, t->out_zero);
+  for (size_t c = 0; c < sides; c++) fast &= fits_fast(t->negative_multiplier[c], t->negative_shift[c], t->out_zero);
+  memset(packed, 0, convert_packed_size(task));
+  ((convert_header *)packed)->fast = fast;
+  int32_t *p = (int32_t *)(void *)((uint8_t *)packed + 64);
+  for (size_t v = 0; v < convert_vectors(t); v++, p += PARAMETER_COUNT * LANES) {
+    for (size_t lane = 0; lane < LANES; lane++) {
+      size_t c = t->per_channel ? v * LANES + lane : 0;
+      if (c >= sides) c = 0;
+      p[lane] = -t->in_zero;
+      pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast);
+      pack_side(p + PARAMETER_NEGATIVE * LANES, lane, sides ? t->negative_multiplier[c] : 0,
+                sides ? t->negative_shift[c] : 33, t->out_zero, fast);
+    }
+  }
+}
+
+static inline int64_t chunks_of(int64_t count) { return (count + CHUNK - 1) / CHUNK; }
+
+// Rows of a unit where parameters go by channel.
+static inline int64_t rows_per_unit(int64_t channels) { return channels >= CHUNK ? 1 : CHUNK / channels; }
+
+static size_t convert_units(const itg_task *task) {
+  const itg_convert_task *t = &task->convert;
+  if (!t->per_channel) return (size_t)chunks_of(t->rows * t->channels);
+  const int64_t rows = rows_per_unit(t->channels);
+  return (size_t)((t->rows + rows - 1) / rows);
+}
+
+// u16 to u8 with one factor: whole blocks of 4*LANES codes; returns how many codes are done.
+VECTOR_INLINE int64_t convert_blocks(const itg_convert_task *t, const int32_t *p, const ending *e, const uint16_t *in,
+                                     uint8_t *out, int64_t count) {
+  const vector bias = parameter(p, PARAMETER_BIAS), zero = v_zero();
+  const vector low = v_set8(t->low), high = v_set8(t->high);
+  int64_t i = 0;
+  for (; i + 4 * LANES <= count; i += 4 * LANES) {
+    const vector a = v_load(in + i), b = v_load(in + i + 2 * LANES);
+    vector acc[4] = {v_unpack_low16(a, zero), v_unpack_high16(a, zero), v_unpack_low16(b, zero),
+                     v_unpack_high16(b, zero)};
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; v++) acc[v] = v_add32(acc[v], bias);
+    rescale_vector(acc, 4, 1, p, e);
+    const vector code = v_order_bytes(v_pack_u8(v_pack_s16(acc[0], acc[1]), v_pack_s16(acc[2], acc[3])));
+    v_store(out + i, v_min_u8(v_max_u8(code, low), high));
+  }
+  return i;
+}
+
+static void convert_flat(const itg_convert_task *t, const uint8_t *packed, const ending *e, const void *in, void *out,
+                         int64_t first, int64_t last) {
+  const int32_t *p = (const int32_t *)(const void *)(packed + 64);
+  if (t->in_type == ITG_TASK_U16 && t->out_type == ITG_TASK_U8) {
+    const ending fast = {.fast = true, .two_sided = false};
+    const ending *how = e->fast && !e->two_sided ? &fast : e;
+    first += convert_blocks(t, p, how, (const uint16_t *)in + first, (uint8_t *)out + first, last - first);
+  }
+  const vector bias = parameter(p, PARAMETER_BIAS), low = v_set32(t->low), high = v_set32(t->high);
+  for (int64_t i = first; i < last; i += LANES) {
+    vector acc = v_add32(load_codes(in, i, t->in_type), bias);
+    rescale_vector(&acc, 1, 1, p, e);
+    store_codes(out, i, t->out_type, acc, low, high, last - i < LANES ? last - i : LANES);
+  }
+}
+
+static void convert_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  const itg_convert_task *t = &task->convert;
+  const ending e = {.zero = t->out_zero,
+                    .low = t->low,
+                    .high = t->high,
+                    .fast = ((const convert_header *)call->packed)->fast != 0,
+                    .two_sided = t->negative_multiplier != NULL};
+  if (!t->per_channel) {
+    const int64_t count = t->rows * t->channels, last = (int64_t)end * CHUNK;
+    convert_flat(t, call->packed, &e, call->inputs[0], call->outputs[0], (int64_t)begin * CHUNK,
+                 last < count ? last : count);
+    return;
+  }
+  const int64_t rows = rows_per_unit(t->channels), end_row = (int64_t)end * rows;
+  const vector bias = v_set32(-t->in_zero), low = v_set32(t->low), high = v_set32(t->high);
+  for (int64_t row = (int64_t)begin * rows; row < end_row && row < t->rows; row++) {
+    const int32_t *p = (const int32_t *)(const void *)((const uint8_t *)call->packed + 64);
+    for (int64_t c = 0; c < t->channels; c += LANES, p += PARAMETER_COUNT * LANES) {
+      const int64_t i = row * t->channels + c, rest = t->channels - c;
+      vector acc = v_add32(load_codes(call->inputs[0], i, t->in_type), bias);
+      rescale_vector(&acc, 1, 1, p, &e);
+      store_codes(call->outputs[0], i, t->out_type, acc, low, high, rest < LANES ? rest : LANES);
+    }
+  }
+}
+
+// ---- add: (A*(a - za) + B*(b - zb) + 2^(s-1)) >> s ----
+// narrow: every term fits s32. pairs: A and B split at 15 bits, both operands u16, the sum within +-2^46, s >= 15, so that
+// floor(sum / 2^15) fits s32. wide: 64-bit lanes; the result fits s32 because the sum is below 2^48 and s >= 17.
+typedef enum { ADD_NARROW, ADD_PAIRS, ADD_WIDE, ADD_NONE } add_way;
+
+static inline add_way add_way_of(int32_t a_type, int32_t b_type, int32_t a_zero, int32_t b_zero, int64_t a, int64_t b,
+                                 int32_t shift) {
+  if (!codes_only(a_type) || !codes_only(b_type) || shift < 1 || shift > 48) return ADD_NONE;
+  if (magnitude(a) >= (1 << 30) || magnitude(b) >= (1 << 30)) return ADD_NONE;
+  const int64_t most =
+      magnitude(a) * reach_of(a_type, a_zero) + magnitude(b) * reach_of(b_type, b_zero) + ((int64_t)1 << (shift - 1));
+  if (shift <= 31 && most <= INT32_MAX) return ADD_NARROW;
+  if (a_type == ITG_TASK_U16 && b_type == ITG_TASK_U16 && shift >= 15 && shift <= 46 && most < ((int64_t)1 << 46))
+    return ADD_PAIRS;
+  return shift >= 17 && most < ((int64_t)1 << 48) ? ADD_WIDE : ADD_NONE;
+}
+
+// The constants of a sum, ready for the loop.
+typedef struct {
+  add_way way;
+  int32_t shift;
+  vector a, b, a_zero, b_zero, round;            // narrow, wide
+  vector high_pair, low_pair, high_add, low_add; // pairs
+  vector constant, offset;                       // wide: 2^(s-1), 2^50; offset: 2^(50-s)
+} sum_plan;
+
+VECTOR_INLINE sum_plan plan_sum(add_way way, int64_t a, int64_t b, int32_t a_zero, int32_t b_zero, int32_t shift) {
+  sum_plan p = {.way = way, .shift = shift};
+  p.a = v_set32((int32_t)a);
+  p.b = v_set32((int32_t)b);
+  p.a_zero = v_set32(a_zero);
+  p.b_zero = v_set32(b_zero);
+  const int64_t round = (int64_t)1 << (shift - 1);
+  p.round = v_set32((int32_t)(way == ADD_NARROW ? round : 0));
+  // Operands are centred at 32768 for the signed 16-bit products.
+  const int64_t total = a * (32768 - a_zero) + b * (32768 - b_zero) + round;
+  p.high_pair = v_set32((int32_t)(((uint32_t)(b >> 15) << 16) | ((uint32_t)(a >> 15) & 0xFFFF)));
+  p.low_pair = v_set32((int32_t)(((uint32_t)(b & 32767) << 16) | (uint32_t)(a & 32767)));
+  p.high_add = v_set32((int32_t)(uint32_t)(uint64_t)(total >> 15));
+  p.low_add = v_set32((int32_t)(total & 32767));
+  p.constant = v_set64(round + ((int64_t)1 << 50));
+  p.offset = v_set64(((int64_t)1 << 50) >> shift);
+  return p;
+}
+
+// Half of a pairs sum: interleaved centred operands -> floor(sum / 2^shift).
+VECTOR_INLINE vector sum_pairs(const sum_plan *p, vector ab) {
+  const vector low = v_shift_right32_same(v_add32(v_multiply_pairs(ab, p->low_pair), p->low_add), 15);
+  const vector high = v_add32(v_add32(v_multiply_pairs(ab, p->high_pair), p->high_add), low);
+  return v_shift_right32_same(high, p->shift - 15);
+}
+
+// LANES sums in memory order from widened codes.
+VECTOR_INLINE vector sum_lanes(const sum_plan *p, vector a, vector b) {
+  a = v_sub32(a, p->a_zero);
+  b = v_sub32(b, p->b_zero);
+  if (p->way == ADD_NARROW) {
+    const vector sum = v_add32(v_add32(v_mullo32(a, p->a), v_mullo32(b, p->b)), p->round);
+    return v_shift_right32_same(sum, p->shift);
+  }
+  // The sum plus 2^50 is positive, so that a logical shift floors.
+  vector even = v_add64(v_add64(v_multiply64(a, p->a), v_multiply64(b, p->b)), p->constant);
+  vector odd = v_add64(v_add64(v_multiply64(v_odd(a), p->a), v_multiply64(v_odd(b), p->b)), p->constant);
+  even = v_sub64(v_shift_right64_same(even, p->shift), p->offset);
+  odd = v_sub64(v_shift_right64_same(odd, p->shift), p->offset);
+  return v_merge_odd(even, odd);
+}
+
+static bool add_supports(const itg_task *task) {
+  const itg_binary_task *t = &task->binary;
+  return t->same_count > 0 && codes_only(t->out_type) &&
+         add_way_of(t->a_type, t->b_type, t->a_zero, t->b_zero, t->a, t->b, t->shift) != ADD_NONE;
+}
+
+static size_t add_units(const itg_task *task) { return (size_t)chunks_of(task->binary.same_count); }
+
+static void add_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  const itg_binary_task *t = &task->binary;
+  const add_way way = add_way_of(t->a_type, t->b_type, t->a_zero, t->b_zero, t->a, t->b, t->shift);
+  sum_plan p = plan_sum(way, t->a, t->b, t->a_zero, t->b_zero, t->shift);
+  const void *a = call->inputs[0], *b = call->inputs[1];
+  void *out = call->outputs[0];
+  int64_t i = (int64_t)begin * CHUNK, last = (int64_t)end * CHUNK;
+  if (last > t->same_count) last = t->same_count;
+  const vector zero = v_set32(t->out_zero), low = v_set32(t->low), high = v_set32(t->high);
+  if (way == ADD_PAIRS) {
+    const vector half = v_set16(-32768), low16 = v_set16(t->low), high16 = v_set16(t->high);
+    const uint16_t *from_a = a, *from_b = b;
+    for (; i < last; i += 2 * LANES) {
+      const size_t rest = last - i < 2 * LANES ? (size_t)(last - i) : 2 * LANES;
+      const vector x = v_xor(v_load(from_a + i), half), y = v_xor(v_load(from_b + i), half);
+      const vector first = v_add32(sum_pairs(&p, v_unpack_low16(x, y)), zero);
+      const vector second = v_add32(sum_pairs(&p, v_unpack_high16(x, y)), zero);
+      if (t->out_type == ITG_TASK_U16) {
+        const vector code = v_pack_u16(first, second);
+        v_store_bytes((uint16_t *)out + i, v_min_u16(v_max_u16(code, low16), high16), 2 * rest);
+      } else {
+        v_store_words_u8((uint8_t *)out + i,
+                         v_pack_s16(v_min32(v_max32(first, low), high), v_min32(v_max32(second, low), high)), rest);
+      }
+    }
+    return;
+  }
+  for (; i < last; i += LANES) {
+    const vector sum = sum_lanes(&p, load_codes(a, i, t->a_type), load_codes(b, i, t->b_type));
+    store_codes(out, i, t->out_type, v_add32(sum, zero), low, high, last - i < LANES ? last - i : LANES);
+  }
+}
+
+// ---- affine: ((q - z)*M_c + B_c + 2^(s_c-1)) >> s_c in 64-bit lanes ----
+// Packed, one entry a channel up to a whole number of vectors: M (s32, LANES), then the 64-bit B + 2^(s-1) and s of the even
+// lanes, then of the odd ones.
+enum { AFFINE_BYTES = LANES * 4 + LANES * 8 * 2 };
+
+static void pack_affine_lane(uint8_t *entry, size_t lane, int32_t scale, int64_t offset, int32_t shift) {
+  const int64_t start = offset + ((int64_t)1 << (shift - 1)), count = shift;
+  uint8_t *half = entry + LANES * 4 + (lane % 2) * LANES * 8;
+  memcpy(entry + lane * 4, &scale, 4);
+  memcpy(half + lane / 2 * 8, &start, 8);
+  memcpy(half + LANES * 4 + lane / 2 * 8, &count, 8);
+}
+
+// The affine of LANES centred codes, limited to [low, high] (64-bit, without the zero point).
+VECTOR_INLINE vector affine_lanes(vector centred, const uint8_t *entry, vector low, vector high) {
+  const vector scale = v_load(entry);
+  const uint8_t *half = entry + LANES * 4;
+  vector even = v_add64(v_multiply64(centred, scale), v_load(half));
+  even = v_shift_right64_signed(even, v_load(half + LANES * 4));
+  half += LANES * 8;
+  vector odd = v_add64(v_multiply64(v_odd(centred), v_odd(scale)), v_load(half));
+  odd = v_shift_right64_signed(odd, v_load(half + LANES * 4));
+  return v_merge_odd(v_min64(v_max64(even, low), high), v_min64(v_max64(odd, low), high));
+}
+
+static void pack_affine(uint8_t *out, int64_t channels, bool per_channel, const int32_t *scale, const int64_t *offset,
+                        const int32_t *shift) {
+  const int64_t entries = per_channel ? (channels + LANES - 1) / LANES * LANES : LANES;
+  for (int64_t c = 0; c < entries; c++) {
+    const int64_t from = per_channel ? (c < channels ? c : channels - 1) : 0;
+    pack_affine_lane(out + c / LANES * AFFINE_BYTES, (size_t)(c % LANES), scale[from], offset[from], shift[from]);
+  }
+}
+
+static bool affine_supports(const itg_task *task) {
+  return codes_only(task->affine.in_type) && codes_only(task->affine.out_type);
+}
+
+static size_t affine_packed_size(const itg_task *task) {
+  const itg_affine_task *t = &task->affine;
+  return (t->per_channel ? ((size_t)t->channels + LANES - 1) / LANES : 1) * AFFINE_BYTES;
+}
+
+static void affine_pack(const itg_task *task, void *packed) {
+  const itg_affine_task *t = &task->affine;
+  pack_affine(packed, t->channels, t->per_channel != 0, t->scale, t->offset, t->scale_shift);
+}
+
+static inline size_t row_units(int64_t rows, int64_t channels) {
+  const int64_t each = rows_per_unit(channels);
+  return (size_t)((rows + each - 1) / each);
+}
+
+static size_t affine_units(const itg_task *task) { return row_units(task->affine.rows, task->affine.channels); }
+
+static void affine_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  const itg_affine_task *t = &task->affine;
+  const int64_t rows = rows_per_unit(t->channels), end_row = (int64_t)end * rows;
+  const vector in_zero = v_set32(t->in_zero), zero = v_set32(t->out_zero);
+  const vector low64 = v_set64(t->low - t->out_zero), high64 = v_set64(t->high - t->out_zero);
+  const vector low = v_set32(t->low), high = v_set32(t->high);
+  for (int64_t row = (int64_t)begin * rows; row < end_row && row < t->rows; row++) {
+    const uint8_t *entry = call->packed;
+    for (int64_t c = 0; c < t->channels; c += LANES) {
+      const int64_t i = row * t->channels + c, rest = t->channels - c;
+      const vector x = v_sub32(load_codes(call->inputs[0], i, t->in_type), in_zero);
+      const vector code = v_add32(affine_lanes(x, entry, low64, high64), zero);
+      store_codes(call->outputs[0], i, t->out_type, code, low, high, rest < LANES ? rest : LANES);
+      if (t->per_channel) entry += AFFINE_BYTES;
+    }
+  }
+}
+
+// ---- add, and a per-channel affine of the stored sum ----
+static bool add_affine_supports(const itg_task *task) {
+  const itg_add_affine_task *t = &task->add_affine;
+  const add_way way = add_way_of(t->a_type, t->b_type, t->a_zero, t->b_zero, t->a, t->b, t->shift);
+  return codes_only(t->out_type) && codes_only(t->out2_type) && way != ADD_NONE && (way != ADD_PAIRS || t->shift >= 17);
+}
+
+static size_t add_affine_packed_size(const itg_task *task) {
+  return ((size_t)task->add_affine.channels + LANES - 1) / LANES * AFFINE_BYTES;
+}
+
+static void add_affine_pack(const itg_task *task, void *packed) {
+  const itg_add_affine_task *t = &task->add_affine;
+  pack_affine(packed, t->channels, true, t->scale, t->offset, t->scale_shift);
+}
+
+static size_t add_affine_units(const itg_task *task) {
+  return row_units(task->add_affine.rows, task->add_affine.channels);
+}
+
+static void add_affine_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  const itg_add_affine_task *t = &task->add_affine;
+  const add_way way = add_way_of(t->a_type, t->b_type, t->a_zero, t->b_zero, t->a, t->b, t->shift);
+  sum_plan p = plan_sum(way == ADD_PAIRS ? ADD_WIDE : way, t->a, t->b, t->a_zero, t->b_zero, t->shift);
+  const int64_t rows = rows_per_unit(t->channels), end_row = (int64_t)end * rows;
+  const vector zero = v_set32(t->out_zero), low = v_set32(t->low), high = v_set32(t->high);
+  const vector zero2 = v_set32(t->out2_zero), low2 = v_set32(t->low2), high2 = v_set32(t->high2);
+  const vector low64 = v_set64(t->low2 - t->out2_zero), high64 = v_set64(t->high2 - t->out2_zero);
+  for (int64_t row = (int64_t)begin * rows; row < end_row && row < t->rows; row++) {
+    const uint8_t *entry = call->packed;
+    for (int64_t c = 0; c < t->channels; c += LANES, entry += AFFINE_BYTES) {
+      const int64_t i = row * t->channels + c, rest = t->channels - c < LANES ? t->channels - c : LANES;
+      const vector a = load_codes(call->inputs[0], i, t->a_type), b = load_codes(call->inputs[1], i, t->b_type);
+      const vector sum = v_min32(v_max32(v_add32(sum_lanes(&p, a, b), zero), low), high);
+      store_codes(call->outputs[0], i, t->out_type, sum, low, high, rest);
+      const vector second = v_add32(affine_lanes(v_sub32(sum, zero), entry, low64, high64), zero2);
+      store_codes(call->outputs[1], i, t->out2_type, second, low2, high2, rest);
+    }
+  }
+}
+
+#define ELEMENTWISE_KERNELS(isa_name)                                                   \
+  const itg_kernel itg_convert__##isa_name = {.name = "itg_convert__" #isa_name,        \
+                                              .op = ITG_OP_Q_CONVERT,                   \
+                                              .isa = KERNEL_ISA,                        \
+                                              .supports = convert_supports,             \
+                                              .packed_size = convert_packed_size,       \
+                                              .pack = convert_pack,                     \
+                                              .units = convert_units,                   \
+                                              .run = convert_run};                      \
+  const itg_kernel itg_prelu__##isa_name = {.name = "itg_prelu__" #isa_name,            \
+                                            .op = ITG_OP_Q_PRELU,                       \
+                                            .isa = KERNEL_ISA,                          \
+                                            .supports = convert_supports,               \
+                                            .packed_size = convert_packed_size,         \
+                                            .pack = convert_pack,                       \
+                                            .units = convert_units,                     \
+                                            .run = convert_run};                        \
+  const itg_kernel itg_add__##isa_name = {.name = "itg_add__" #isa_name,                \
+                                          .op = ITG_OP_Q_ADD,                           \
+                                          .isa = KERNEL_ISA,                            \
+                                          .supports = add_supports,                     \
+                                          .units = add_units,                           \
+                                          .run = add_run};                              \
+  const itg_kernel itg_affine__##isa_name = {.name = "itg_affine__" #isa_name,          \
+                                             .op = ITG_OP_Q_AFFINE,                     \
+                                             .isa = KERNEL_ISA,                         \
+                                             .supports = affine_supports,               \
+                                             .packed_size = affine_packed_size,         \
+                                             .pack = affine_pack,                       \
+                                             .units = affine_units,                     \
+                                             .run = affine_run};                        \
+  const itg_kernel itg_add_affine__##isa_name = {.name = "itg_add_affine__" #isa_name,  \
+                                                 .op = ITG_OP_Q_ADD_AFFINE,             \
+                                                 .isa = KERNEL_ISA,                     \
+                                                 .supports = add_affine_supports,       \
+                                                 .packed_size = add_affine_packed_size, \
+                                                 .pack = add_affine_pack,               \
+                                                 .units = add_affine_units,             \
+                                                 .run = add_affine_run}
+
+#endif
