@@ -1,0 +1,288 @@
+// Calibration: two passes of the float interpreter over the samples.
+//
+// Samples run side by side, one a thread; each writes its own statistics, which are combined in the order of the samples.
+// So the sums are the same for any number of threads. Counts of histograms are integers and need no order.
+#include "calibrate/calibrate.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/observe.h"
+
+struct itg_statistics {
+  itg_arena arena;
+  const itg_tensor **tensors; // Sorted by address.
+  itg_tensor_statistics *entries;
+  size_t count;
+  int64_t channel_total;
+};
+
+static int compare_tensors(const void *a, const void *b) {
+  const uintptr_t x = (uintptr_t) * (const itg_tensor *const *)a, y = (uintptr_t) * (const itg_tensor *const *)b;
+  return (x > y) - (x < y);
+}
+
+static itg_tensor_statistics *find(const itg_statistics *statistics, const itg_tensor *tensor) {
+  size_t low = 0, high = statistics->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (statistics->tensors[middle] == tensor) return &statistics->entries[middle];
+    if ((uintptr_t)statistics->tensors[middle] < (uintptr_t)tensor)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NULL;
+}
+
+const itg_tensor_statistics *itg_statistics_of(const itg_statistics *statistics, const itg_tensor *tensor) {
+  return find(statistics, tensor);
+}
+
+void itg_statistics_destroy(itg_statistics *statistics) {
+  if (!statistics) return;
+  itg_arena_free(&statistics->arena);
+  free(statistics);
+}
+
+static bool is_observed(const itg_tensor *tensor) {
+  size_t count;
+  return tensor && tensor->dtype == ITG_DTYPE_F32 && !tensor->data && (tensor->producer || tensor->is_input) &&
+         itg_shape_count(&tensor->shape, &count) && count > 0;
+}
+
+static itg_status make_entries(const itg_graph *graph, itg_diagnostic *diagnostic, itg_statistics *statistics) {
+  itg_arena *arena = &statistics->arena;
+  for (size_t i = 0; i < graph->tensor_count; i++) statistics->count += is_observed(graph->tensors[i]);
+  statistics->tensors = itg_arena_array(arena, statistics->count, sizeof statistics->tensors[0]);
+  statistics->entries = itg_arena_array(arena, statistics->count, sizeof statistics->entries[0]);
+  ITG_TRY_MEMORY(statistics->tensors && statistics->entries, diagnostic);
+  size_t n = 0;
+  for (size_t i = 0; i < graph->tensor_count; i++) {
+    if (is_observed(graph->tensors[i])) statistics->tensors[n++] = graph->tensors[i];
+  }
+  qsort(statistics->tensors, n, sizeof statistics->tensors[0], compare_tensors);
+  for (size_t i = 0; i < n; i++) {
+    const itg_tensor *tensor = statistics->tensors[i];
+    itg_tensor_statistics *entry = &statistics->entries[i];
+    const int64_t channels = tensor->shape.rank ? tensor->shape.dims[tensor->shape.rank - 1] : 1;
+    entry->low = DBL_MAX;
+    entry->high = -DBL_MAX;
+    entry->channels = channels;
+    entry->histogram = itg_arena_array(arena, ITG_HISTOGRAM_BINS, sizeof entry->histogram[0]);
+    entry->channel_low = itg_arena_array(arena, (size_t)channels, sizeof(float));
+    entry->channel_high = itg_arena_array(arena, (size_t)channels, sizeof(float));
+    entry->channel_sum = itg_arena_array(arena, (size_t)channels, sizeof(double));
+    entry->channel_squares = itg_arena_array(arena, (size_t)channels, sizeof(double));
+    ITG_TRY_MEMORY(entry->histogram && entry->channel_low && entry->channel_high && entry->channel_sum &&
+                     entry->channel_squares,
+                   diagnostic);
+    for (int64_t c = 0; c < channels; c++) {
+      entry->channel_low[c] = FLT_MAX;
+      entry->channel_high[c] = -FLT_MAX;
+    }
+    statistics->channel_total += channels;
+  }
+  return ITG_OK;
+}
+
+// One running sample: an interpreter state, the sample's inputs, and what its observer has measured.
+typedef struct slot {
+  itg_interpreter_state *state;
+  void **inputs;
+  const itg_statistics *statistics;
+  bool second_pass;
+  const itg_tensor *not_finite;
+  itg_status status;
+  itg_diagnostic diagnostic;
+  // First pass, one sample: the channels of entry i begin at offset[i].
+  const int64_t *offset;
+  float *low, *high;
+  double *sum, *squares;
+  // Second pass, all samples of the slot.
+  uint64_t *histograms; // [entries][bins]
+  uint32_t *scratch;
+} slot;
+
+static int64_t element_count(const itg_tensor *tensor) {
+  size_t count = 0;
+  return itg_shape_count(&tensor->shape, &count) ? (int64_t)count : 0;
+}
+
+static bool observe(void *context, const itg_tensor *tensor, const void *data) {
+  slot *s = context;
+  const itg_tensor_statistics *entry = find(s->statistics, tensor);
+  if (!entry) return true;
+  const size_t i = (size_t)(entry - s->statistics->entries);
+  const int64_t count = element_count(tensor);
+  if (s->second_pass) {
+    itg_observe_histogram(data, count, entry->low, entry->high, ITG_HISTOGRAM_BINS,
+                          s->histograms + i * ITG_HISTOGRAM_BINS, s->scratch);
+    return true;
+  }
+  const int64_t o = s->offset[i], channels = entry->channels;
+  itg_observe_channels(data, count / channels, channels, s->low + o, s->high + o, s->sum + o, s->squares + o);
+  for (int64_t c = 0; c < channels; c++) {
+    if (!isfinite(s->sum[o + c]) || !isfinite(s->low[o + c]) || !isfinite(s->high[o + c])) {
+      s->not_finite = tensor;
+      return false;
+    }
+  }
+  return true;
+}
+
+static void run_slot(void *context, size_t index) {
+  slot *s = (slot *)context + index;
+  s->status =
+    itg_interpreter_run(s->state, (const void *const *)s->inputs, NULL, observe, s, &s->diagnostic);
+}
+
+static void combine(itg_statistics *statistics, const slot *s) {
+  for (size_t i = 0; i < statistics->count; i++) {
+    itg_tensor_statistics *entry = &statistics->entries[i];
+    const int64_t o = s->offset[i];
+    const int64_t count = element_count(statistics->tensors[i]);
+    for (int64_t c = 0; c < entry->channels; c++) {
+      entry->channel_low[c] = fminf(entry->channel_low[c], s->low[o + c]);
+      entry->channel_high[c] = fmaxf(entry->channel_high[c], s->high[o + c]);
+      entry->channel_sum[c] += s->sum[o + c];
+      entry->channel_squares[c] += s->squares[o + c];
+    }
+    entry->count += (uint64_t)count;
+    entry->channel_count += (uint64_t)(count / entry->channels);
+  }
+}
+
+static void finish_first_pass(itg_statistics *statistics) {
+  for (size_t i = 0; i < statistics->count; i++) {
+    itg_tensor_statistics *entry = &statistics->entries[i];
+    for (int64_t c = 0; c < entry->channels; c++) {
+      entry->low = fmin(entry->low, entry->channel_low[c]);
+      entry->high = fmax(entry->high, entry->channel_high[c]);
+      entry->sum += entry->channel_sum[c];
+      entry->sum_squares += entry->channel_squares[c];
+    }
+  }
+}
+
+static void add_histograms(itg_statistics *statistics, const slot *s) {
+  for (size_t i = 0; i < statistics->count; i++) {
+    for (size_t b = 0; b < ITG_HISTOGRAM_BINS; b++)
+      statistics->entries[i].histogram[b] += s->histograms[i * ITG_HISTOGRAM_BINS + b];
+  }
+}
+
+typedef struct run_context {
+  const itg_graph *graph;
+  const itg_sample_source *samples;
+  itg_pool *pool;
+  itg_progress_function progress;
+  void *progress_context;
+  itg_statistics *statistics;
+  slot *slots;
+  size_t slot_count;
+} run_context;
+
+static itg_status make_slots(run_context *run, const itg_interpreter *interpreter, itg_arena *arena,
+                             itg_diagnostic *diagnostic) {
+  const itg_statistics *statistics = run->statistics;
+  int64_t *offset = itg_arena_array(arena, statistics->count, sizeof offset[0]);
+  ITG_TRY_MEMORY(offset, diagnostic);
+  for (size_t i = 1; i < statistics->count; i++) offset[i] = offset[i - 1] + statistics->entries[i - 1].channels;
+  const size_t channels = (size_t)statistics->channel_total;
+  for (size_t t = 0; t < run->slot_count; t++) {
+    slot *s = &run->slots[t];
+    *s = (slot){.statistics = statistics, .offset = offset};
+    s->low = itg_arena_array(arena, channels, sizeof s->low[0]);
+    s->high = itg_arena_array(arena, channels, sizeof s->high[0]);
+    s->sum = itg_arena_array(arena, channels, sizeof s->sum[0]);
+    s->squares = itg_arena_array(arena, channels, sizeof s->squares[0]);
+    s->histograms = itg_arena_array(arena, statistics->count * ITG_HISTOGRAM_BINS, sizeof s->histograms[0]);
+    s->scratch = itg_arena_array(arena, ITG_OBSERVE_LANES * ITG_HISTOGRAM_BINS, sizeof s->scratch[0]);
+    s->inputs = itg_arena_array(arena, (size_t)run->graph->input_count, sizeof s->inputs[0]);
+    ITG_TRY_MEMORY(s->low && s->high && s->sum && s->squares && s->histograms && s->scratch && s->inputs, diagnostic);
+    for (int32_t i = 0; i < run->graph->input_count; i++) {
+      size_t bytes;
+      const itg_tensor *input = run->graph->inputs[i];
+      if (!itg_shape_bytes(&input->shape, input->dtype, &bytes))
+        ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, input->name, "input is too large");
+      s->inputs[i] = itg_arena_allocate(arena, bytes);
+      ITG_TRY_MEMORY(s->inputs[i], diagnostic);
+    }
+    ITG_TRY(itg_interpreter_state_create(interpreter, diagnostic, &s->state));
+  }
+  return ITG_OK;
+}
+
+static itg_status slot_failure(const slot *s, size_t sample, itg_diagnostic *diagnostic) {
+  if (s->not_finite)
+    ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, s->not_finite->name,
+             "sample %zu gives infinities or NaN in this tensor; check the sample's preprocessing", sample);
+  if (diagnostic) *diagnostic = s->diagnostic;
+  return s->status;
+}
+
+static itg_status run_pass(run_context *run, bool second_pass, itg_diagnostic *diagnostic) {
+  const size_t total = run->samples->count;
+  for (size_t t = 0; t < run->slot_count; t++) run->slots[t].second_pass = second_pass;
+  for (size_t begin = 0; begin < total; begin += run->slot_count) {
+    const size_t count = total - begin < run->slot_count ? total - begin : run->slot_count;
+    for (size_t t = 0; t < count; t++)
+      ITG_TRY(run->samples->read(run->samples->context, begin + t, run->slots[t].inputs, diagnostic));
+    itg_parallel_for(run->pool, count, run_slot, run->slots);
+    for (size_t t = 0; t < count; t++) {
+      if (run->slots[t].status != ITG_OK) return slot_failure(&run->slots[t], begin + t, diagnostic);
+      if (!second_pass) combine(run->statistics, &run->slots[t]);
+    }
+    const long long done = (long long)(begin + count + (second_pass ? total : 0));
+    if (run->progress && run->progress(run->progress_context, "calibrate", done, 2 * (long long)total) != 0)
+      ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, NULL, "calibration was cancelled");
+  }
+  return ITG_OK;
+}
+
+static itg_status collect(run_context *run, const itg_interpreter *interpreter, itg_arena *arena,
+                          itg_diagnostic *diagnostic) {
+  ITG_TRY(make_entries(run->graph, diagnostic, run->statistics));
+  ITG_TRY(make_slots(run, interpreter, arena, diagnostic));
+  ITG_TRY(run_pass(run, false, diagnostic));
+  finish_first_pass(run->statistics);
+  ITG_TRY(run_pass(run, true, diagnostic));
+  for (size_t t = 0; t < run->slot_count; t++) add_histograms(run->statistics, &run->slots[t]);
+  return ITG_OK;
+}
+
+itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
+                         itg_progress_function progress, void *progress_context, itg_diagnostic *diagnostic,
+                         itg_statistics **out) {
+  if (samples->count == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "calibration needs at least one sample");
+  itg_interpreter *interpreter = NULL;
+  ITG_TRY(itg_interpreter_create(graph, diagnostic, &interpreter));
+  itg_arena arena = {0};
+  const size_t threads = (size_t)itg_pool_thread_count(pool);
+  run_context run = {.graph = graph,
+                     .samples = samples,
+                     .pool = pool,
+                     .progress = progress,
+                     .progress_context = progress_context,
+                     .statistics = calloc(1, sizeof *run.statistics),
+                     .slot_count = samples->count < threads ? samples->count : threads};
+  run.slots = itg_arena_array(&arena, run.slot_count, sizeof run.slots[0]);
+  itg_status status = ITG_OK;
+  if (!run.statistics || !run.slots)
+    status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
+  else
+    status = collect(&run, interpreter, &arena, diagnostic);
+  for (size_t t = 0; run.slots && t < run.slot_count; t++) itg_interpreter_state_destroy(run.slots[t].state);
+  itg_interpreter_destroy(interpreter);
+  itg_arena_free(&arena);
+  if (status != ITG_OK) {
+    itg_statistics_destroy(run.statistics);
+    return status;
+  }
+  *out = run.statistics;
+  return ITG_OK;
+}
