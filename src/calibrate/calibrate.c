@@ -77,7 +77,7 @@ static itg_status make_entries(const itg_graph *graph, itg_diagnostic *diagnosti
     entry->channel_sum = itg_arena_array(arena, (size_t)channels, sizeof(double));
     entry->channel_squares = itg_arena_array(arena, (size_t)channels, sizeof(double));
     ITG_TRY_MEMORY(entry->histogram && entry->channel_low && entry->channel_high && entry->channel_sum &&
-                     entry->channel_squares,
+                       entry->channel_squares,
                    diagnostic);
     for (int64_t c = 0; c < channels; c++) {
       entry->channel_low[c] = FLT_MAX;
@@ -135,8 +135,7 @@ static bool observe(void *context, const itg_tensor *tensor, const void *data) {
 
 static void run_slot(void *context, size_t index) {
   slot *s = (slot *)context + index;
-  s->status =
-    itg_interpreter_run(s->state, (const void *const *)s->inputs, NULL, observe, s, &s->diagnostic);
+  s->status = itg_interpreter_run(s->state, (const void *const *)s->inputs, NULL, observe, s, &s->diagnostic);
 }
 
 static void combine(itg_statistics *statistics, const slot *s) {
@@ -257,8 +256,7 @@ static itg_status collect(run_context *run, const itg_interpreter *interpreter, 
 itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
                          itg_progress_function progress, void *progress_context, itg_diagnostic *diagnostic,
                          itg_statistics **out) {
-  if (samples->count == 0)
-    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "calibration needs at least one sample");
+  if (samples->count == 0) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "calibration needs at least one sample");
   itg_interpreter *interpreter = NULL;
   ITG_TRY(itg_interpreter_create(graph, diagnostic, &interpreter));
   itg_arena arena = {0};

@@ -1,0 +1,70 @@
+// What the steps of itg_quantize share: one entry for each float activation of the graph.
+#ifndef ITG_QUANTIZE_PLAN_H
+#define ITG_QUANTIZE_PLAN_H
+
+#include "quantize/encodings.h"
+#include "quantize/quantize.h"
+
+typedef struct itg_activation_entry {
+  itg_tensor *tensor;
+  const itg_tensor_statistics *statistics; // NULL for an empty tensor. A converted copy has its source's.
+  int32_t bits;                            // 8 or 16.
+  int32_t range_method;                    // itg_range_method
+  bool chosen;                             // A recipe rule set `bits`; no automatic rule changes it.
+  bool symmetric;                          // Zero point in the middle: second operand of a MatMul.
+  bool fixed;                              // Scale 2^-bits, zero point 0: the output of Softmax or Sigmoid.
+  size_t parent;                           // Union-find: entries of one group share one encoding.
+  // Of the whole group, kept at the entry that stands for it.
+  double low, high; // Holds 0.
+  bool is_input;    // A graph input is among its members.
+} itg_activation_entry;
+
+// One thread at a time. tensor->index is the entry's number for every tensor that has one, else -1.
+typedef struct itg_quantize_plan {
+  itg_graph *graph;
+  const itg_statistics *statistics;
+  const itg_recipe *recipe;
+  itg_pool *pool;
+  itg_activation_entry *entries; // malloc'ed; grows when Converts are inserted.
+  size_t count, capacity;
+} itg_quantize_plan;
+
+// What the recipe says about one node. activation_bits is 0 where no rule set it.
+typedef struct itg_node_choice {
+  int32_t activation_bits;
+  int32_t range_method, weight_method;
+} itg_node_choice;
+itg_node_choice itg_recipe_choice(const itg_recipe *recipe, const itg_node *node);
+
+// The entry of a float activation; NULL for constants, integers and absent inputs.
+static inline itg_activation_entry *itg_plan_entry(const itg_quantize_plan *plan, const itg_tensor *tensor) {
+  return tensor && tensor->index >= 0 ? &plan->entries[tensor->index] : NULL;
+}
+// Appends an entry for `tensor`. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_add(itg_quantize_plan *plan, itg_tensor *tensor,
+                                     const itg_tensor_statistics *statistics, itg_diagnostic *diagnostic);
+// Number of the entry that stands for the group of entry `index`.
+size_t itg_plan_group(itg_quantize_plan *plan, size_t index);
+
+// True when the node's output holds nothing but codes of its first input (or of all inputs: CONCAT, MIN, MAX), so that
+// both may share an encoding.
+bool itg_op_moves_codes(itg_op op);
+
+// precision.c: bits of every entry, and Converts (IDENTITY nodes whose sides have different encodings) where a reader
+// takes fewer bits than the tensor has. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+// groups.c: which entries share an encoding.
+void itg_plan_groups(itg_quantize_plan *plan);
+// ranges.c: chooses the encoding of every group and sets tensor->encoding. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_ranges(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+// weights.c: weights and biases of convolutions and fully connected layers become integers. Needs the activations'
+// encodings. Errors: UNSUPPORTED (weights that are not constant), QUANTIZATION, MEMORY.
+ITG_MUST_USE itg_status itg_plan_weights(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+
+// mse.c: the range in [low, high] that minimises the squared error of `levels` codes over histograms that cover the
+// ranges [low_i, high_i] of `count` statistics. Exact zeros (values of the bin that begins or ends at 0) cost nothing
+// inside the range. *low <= 0 <= *high on return.
+void itg_range_mse(const itg_tensor_statistics *const *statistics, size_t count, int32_t levels, double *low,
+                   double *high);
+
+#endif

@@ -1,0 +1,164 @@
+// Weights: s8, symmetric, one scale an output channel, codes in [-127, 127]. Biases: s32 with scale s_x*s_w
+// (docs/ARITHMETIC.md 1).
+#include <math.h>
+#include <stdlib.h>
+
+#include "quantize/plan.h"
+
+enum { WEIGHT_MAX = 127 };
+static const double bias_limit = 0x1p30;
+
+typedef struct weight_job {
+  const float *weight, *bias; // bias NULL: none
+  int64_t rows, length;       // Scales, and weights a scale.
+  int64_t outputs;            // Biases; a multiple of rows (grouped transposed convolutions).
+  double input_scale;
+  int32_t method;
+  double *scales;      // [rows]
+  int8_t *codes;       // [rows, length]
+  int32_t *bias_codes; // [outputs] or NULL
+} weight_job;
+
+static int8_t encode_weight(float value, double reciprocal) {
+  const double code = floor((double)value * reciprocal + 0.5);
+  return (int8_t)(code < -WEIGHT_MAX ? -WEIGHT_MAX : code > WEIGHT_MAX ? WEIGHT_MAX : code);
+}
+
+static double squared_error(const float *row, int64_t length, double scale) {
+  double error = 0;
+  for (int64_t k = 0; k < length; k++) {
+    const double difference = encode_weight(row[k], 1 / scale) * scale - (double)row[k];
+    error += difference * difference;
+  }
+  return error;
+}
+
+static double row_scale(const float *row, int64_t length, int32_t method) {
+  float largest = 0;
+  for (int64_t k = 0; k < length; k++) largest = fmaxf(largest, fabsf(row[k]));
+  const double full = (double)largest / WEIGHT_MAX;
+  if (method != ITG_WEIGHT_MSE || full == 0) return full;
+  double best = full, best_error = squared_error(row, length, full);
+  for (int step = 1; step < 20; step++) {
+    const double scale = full * (1 - 0.02 * step), error = squared_error(row, length, scale);
+    if (error < best_error) {
+      best = scale;
+      best_error = error;
+    }
+  }
+  return best;
+}
+
+// A scale of which the bias fits: |b| <= 2^30 * s_x * s_w, with a little room for the rounding of the scale to float.
+static double scale_for_bias(const weight_job *job, int64_t row) {
+  double largest = 0;
+  for (int64_t o = row; job->bias && o < job->outputs; o += job->rows)
+    largest = fmax(largest, fabs((double)job->bias[o]));
+  return largest / (job->input_scale * bias_limit) * (1 + 0x1p-20);
+}
+
+static void quantize_rows(void *context, size_t index) {
+  const weight_job *job = (const weight_job *)context + index;
+  for (int64_t r = 0; r < job->rows; r++) {
+    const float *row = job->weight + r * job->length;
+    double scale = fmax(row_scale(row, job->length, job->method), scale_for_bias(job, r));
+    scale = (double)(float)scale;
+    if (!(scale > 0x1p-100)) scale = 1.0 / WEIGHT_MAX; // All zero: any scale will do.
+    job->scales[r] = scale;
+    for (int64_t k = 0; k < job->length; k++) job->codes[r * job->length + k] = encode_weight(row[k], 1 / scale);
+  }
+  for (int64_t o = 0; job->bias && o < job->outputs; o++)
+    job->bias_codes[o] = (int32_t)floor((double)job->bias[o] / (job->input_scale * job->scales[o % job->rows]) + 0.5);
+}
+
+static bool has_weights(const itg_node *node) {
+  return node->op == ITG_OP_CONV || node->op == ITG_OP_CONV_TRANSPOSE || node->op == ITG_OP_FULLY_CONNECTED;
+}
+
+static itg_status check_constant(const itg_quantize_plan *plan, const itg_node *node, itg_tensor *tensor,
+                                 const char *what, itg_diagnostic *diagnostic) {
+  if (!tensor->data) ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the %s must be constant", what);
+  if (tensor->dtype != ITG_DTYPE_F32)
+    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the %s must be f32, not %s", what,
+             itg_dtype_name(tensor->dtype));
+  ITG_TRY(itg_graph_align_constant(plan->graph, tensor, diagnostic));
+  size_t count;
+  if (!itg_shape_count(&tensor->shape, &count) || count == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the %s is empty", what);
+  const float *values = tensor->data;
+  for (size_t i = 0; i < count; i++) {
+    if (!isfinite(values[i]))
+      ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "the %s holds infinities or NaN", what);
+  }
+  return ITG_OK;
+}
+
+// Makes the integer constants of one node (still to be filled by quantize_rows).
+static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *arena, itg_diagnostic *diagnostic,
+                          weight_job *job, itg_tensor **new_weight, itg_tensor **new_bias) {
+  itg_tensor *weight = node->inputs[1], *bias = itg_node_input(node, 2);
+  ITG_TRY(check_constant(plan, node, weight, "weights", diagnostic));
+  if (bias) ITG_TRY(check_constant(plan, node, bias, "bias", diagnostic));
+  const itg_encoding *input = node->inputs[0]->encoding;
+  if (!input) ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the input must be a float activation");
+  size_t count = 0;
+  itg_shape_count(&weight->shape, &count); // check_constant has seen that it fits.
+  *job = (weight_job){.weight = weight->data, .rows = weight->shape.dims[0], .input_scale = input->scales[0]};
+  job->length = (int64_t)count / job->rows;
+  job->outputs = job->rows * (node->op == ITG_OP_CONV_TRANSPOSE ? node->attributes.conv.group : 1);
+  job->method = itg_recipe_choice(plan->recipe, node).weight_method;
+  job->scales = itg_arena_array(arena, (size_t)job->rows, sizeof job->scales[0]);
+  *new_weight = itg_graph_add_constant(plan->graph, weight->name, ITG_DTYPE_S8, &weight->shape, NULL);
+  ITG_TRY_MEMORY(job->scales && *new_weight, diagnostic);
+  (*new_weight)->index = -1;
+  job->codes = itg_tensor_writable(*new_weight);
+  *new_bias = NULL;
+  if (!bias) return ITG_OK;
+  job->bias = bias->data;
+  *new_bias = itg_graph_add_constant(plan->graph, bias->name, ITG_DTYPE_S32, &bias->shape, NULL);
+  ITG_TRY_MEMORY(*new_bias, diagnostic);
+  (*new_bias)->index = -1;
+  if (bias->shape.rank != 1 || bias->shape.dims[0] != job->outputs)
+    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, node->name, "the bias must have one value an output channel");
+  job->bias_codes = itg_tensor_writable(*new_bias);
+  return ITG_OK;
+}
+
+static itg_status finish(itg_quantize_plan *plan, itg_node *node, const weight_job *job, itg_arena *arena,
+                         itg_tensor *weight, itg_tensor *bias, itg_diagnostic *diagnostic) {
+  weight->encoding = itg_encoding_create(plan->graph, ITG_DTYPE_S8, 0, job->rows, job->scales, NULL);
+  ITG_TRY_MEMORY(weight->encoding && itg_node_set_input(node, 1, weight), diagnostic);
+  if (!bias) return ITG_OK;
+  double *scales = itg_arena_array(arena, (size_t)job->outputs, sizeof scales[0]);
+  ITG_TRY_MEMORY(scales, diagnostic);
+  for (int64_t o = 0; o < job->outputs; o++) scales[o] = job->input_scale * job->scales[o % job->rows];
+  bias->encoding = itg_encoding_create(plan->graph, ITG_DTYPE_S32, 0, job->outputs, scales, NULL);
+  ITG_TRY_MEMORY(bias->encoding && itg_node_set_input(node, 2, bias), diagnostic);
+  return ITG_OK;
+}
+
+static itg_status quantize_all(itg_quantize_plan *plan, itg_arena *arena, itg_diagnostic *diagnostic) {
+  size_t count = 0, n = 0;
+  ITG_FOR_EACH_NODE(node, plan->graph) count += has_weights(node);
+  weight_job *jobs = itg_arena_array(arena, count, sizeof jobs[0]);
+  itg_tensor **weights = itg_arena_array(arena, count, sizeof weights[0]);
+  itg_tensor **biases = itg_arena_array(arena, count, sizeof biases[0]);
+  itg_node **nodes = itg_arena_array(arena, count, sizeof nodes[0]);
+  ITG_TRY_MEMORY(jobs && weights && biases && nodes, diagnostic);
+  ITG_FOR_EACH_NODE(node, plan->graph) {
+    // Weights that came as integers (an imported Q/DQ model) stay as they are.
+    if (!has_weights(node) || (node->inputs[1]->data && node->inputs[1]->dtype == ITG_DTYPE_S8)) continue;
+    ITG_TRY(prepare(plan, node, arena, diagnostic, &jobs[n], &weights[n], &biases[n]));
+    nodes[n++] = node;
+  }
+  itg_parallel_for(plan->pool, n, quantize_rows, jobs);
+  for (size_t i = 0; i < n; i++) ITG_TRY(finish(plan, nodes[i], &jobs[i], arena, weights[i], biases[i], diagnostic));
+  return ITG_OK;
+}
+
+itg_status itg_plan_weights(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
+  itg_arena arena = {0};
+  const itg_status status = quantize_all(plan, &arena, diagnostic);
+  itg_arena_free(&arena);
+  return status;
+}
