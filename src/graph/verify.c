@@ -221,7 +221,7 @@ static itg_status check_window(const itg_node *node, int32_t rank, int32_t layou
   return ITG_OK;
 }
 
-static itg_status check_canonical(const itg_node *node, itg_stage stage, itg_diagnostic *diagnostic) {
+static itg_status check_canonical(const itg_node *node, itg_diagnostic *diagnostic) {
   switch (node->op) {
   case ITG_OP_CONV:
   case ITG_OP_CONV_TRANSPOSE:
@@ -232,9 +232,6 @@ static itg_status check_canonical(const itg_node *node, itg_stage stage, itg_dia
     return check_window(node, node->attributes.pool.window.rank, node->attributes.pool.layout, diagnostic);
   case ITG_OP_DEPTH_TO_SPACE:
   case ITG_OP_SPACE_TO_DEPTH: return check_window(node, 2, node->attributes.block.layout, diagnostic);
-  case ITG_OP_IDENTITY: // In quantized graphs it stands for a change of encoding.
-    if (stage >= ITG_STAGE_QUANTIZED) return ITG_OK;
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, node->name, "Identity does not belong into a canonical graph");
   case ITG_OP_BATCH_NORM:
     ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name,
              "scale, bias, mean and variance of a BatchNormalization must be constants");
