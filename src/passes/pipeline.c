@@ -4,6 +4,9 @@
 
 static const itg_pass passes[] = {
     {"eliminate", itg_pass_eliminate},
+    {"recognise-norms", itg_pass_recognise_norms},
+    {"recognise-activations", itg_pass_recognise_activations},
+    {"recognise-pixel-shuffle", itg_pass_recognise_pixel_shuffle},
     {"matmul-to-fully-connected", itg_pass_matmul_to_fully_connected},
     // Twice: each opens the way for the other.
     {"fold-batch-norm", itg_pass_fold_batch_norm},

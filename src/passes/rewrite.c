@@ -153,6 +153,26 @@ bool itg_bypass_node(itg_graph *graph, itg_node *node, itg_tensor *replacement) 
   return true;
 }
 
+// A work list through the scratch pointers of the nodes to be removed.
+void itg_remove_dead(itg_graph *graph, itg_tensor *tensor) {
+  itg_node *work = NULL;
+  for (;;) {
+    itg_node *node = tensor ? tensor->producer : NULL;
+    bool dead = node != NULL;
+    for (int32_t i = 0; dead && i < node->output_count; i++)
+      dead = !node->outputs[i] || (node->outputs[i]->user_count == 0 && !node->outputs[i]->is_output);
+    if (dead) {
+      itg_graph_remove_node(graph, node);
+      node->index = 0;
+      node->scratch = work;
+      work = node;
+    }
+    while (work && work->index == work->input_count) work = work->scratch;
+    if (!work) return;
+    tensor = work->inputs[work->index++];
+  }
+}
+
 void itg_take_over_output(itg_graph *graph, itg_node *node, itg_node *last) {
   itg_tensor *result = last->outputs[0];
   itg_graph_remove_node(graph, last);

@@ -48,6 +48,8 @@ itg_node *itg_sole_producer(const itg_tensor *tensor, itg_op op);
 bool itg_can_bypass_node(const itg_node *node, const itg_tensor *replacement);
 // Replaces all uses of a node's only output by `replacement` and removes the node. The node must be able to (above).
 bool itg_bypass_node(itg_graph *graph, itg_node *node, itg_tensor *replacement);
+// Removes the producer of a tensor that nobody needs any more, and so on upwards.
+void itg_remove_dead(itg_graph *graph, itg_tensor *tensor);
 // Removes `last` and lets `node` write its output (which keeps its name): merges the two nodes.
 void itg_take_over_output(itg_graph *graph, itg_node *node, itg_node *last);
 

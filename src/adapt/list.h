@@ -1,0 +1,10 @@
+// The rewrites of adapt/, one a file.
+#ifndef ITG_ADAPT_LIST_H
+#define ITG_ADAPT_LIST_H
+
+#include "graph/graph.h"
+
+// ADD followed by one AFFINE becomes ADD_AFFINE.
+ITG_MUST_USE itg_status itg_adapt_add_affine(itg_graph *graph, itg_diagnostic *diagnostic);
+
+#endif

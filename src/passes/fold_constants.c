@@ -1,0 +1,52 @@
+// Nodes whose inputs are all constants are computed by the interpreter.
+#include "interpret/interpret.h"
+#include "passes/list.h"
+#include "passes/rewrite.h"
+
+// A result may be larger than this only when its inputs are nearly as large: an Expand of one number is not worth a file.
+enum { FREE_BYTES = 16 << 20, GROWTH = 8 };
+
+static bool is_foldable(const itg_node *node) {
+  size_t inputs = 0, outputs = 0, bytes;
+  for (int32_t i = 0; i < node->input_count; i++) {
+    const itg_tensor *tensor = node->inputs[i];
+    if (!tensor) continue;
+    if (!itg_tensor_is_constant(tensor) || !itg_shape_bytes(&tensor->shape, tensor->dtype, &bytes)) return false;
+    inputs += bytes;
+  }
+  for (int32_t i = 0; i < node->output_count; i++) {
+    const itg_tensor *tensor = node->outputs[i];
+    if (!tensor) continue;
+    if (tensor->is_output || !itg_shape_bytes(&tensor->shape, tensor->dtype, &bytes)) return false;
+    outputs += bytes;
+  }
+  return outputs <= FREE_BYTES || outputs / GROWTH <= inputs;
+}
+
+static itg_status fold(itg_graph *graph, itg_node *node, itg_diagnostic *diagnostic) {
+  void *data[4] = {0};
+  if (node->output_count > 4) return ITG_OK;
+  for (int32_t i = 0; i < node->output_count; i++) {
+    size_t bytes;
+    if (!node->outputs[i]) continue;
+    if (!itg_shape_bytes(&node->outputs[i]->shape, node->outputs[i]->dtype, &bytes)) return ITG_OK;
+    data[i] = itg_arena_allocate(&graph->arena, bytes);
+    ITG_TRY_MEMORY(data[i], diagnostic);
+  }
+  ITG_TRY(itg_interpret_node(node, data, diagnostic));
+  itg_graph_remove_node(graph, node);
+  for (int32_t i = 0; i < node->output_count; i++) {
+    if (node->outputs[i]) node->outputs[i]->data = data[i];
+  }
+  return ITG_OK;
+}
+
+itg_status itg_pass_fold_constants(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
+  ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
+    if (!is_foldable(node)) continue;
+    ITG_TRY(fold(graph, node, diagnostic));
+    *changed = true;
+  }
+  if (*changed) itg_graph_sweep(graph);
+  return ITG_OK;
+}
