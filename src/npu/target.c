@@ -1,0 +1,60 @@
+// Looking up systems on chip.
+#include "npu/target.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const itg_target targets[] = {
+#define ITG_TARGET(name, soc, arch, vtcm, fp16, wide, known) {name, soc, arch, vtcm, fp16, wide, known},
+#include "npu/target.def"
+#undef ITG_TARGET
+};
+enum { TARGET_COUNT = sizeof targets / sizeof targets[0], MAX_NAME = 32 };
+
+const itg_target *itg_target_list(size_t *count) {
+  *count = TARGET_COUNT;
+  return targets;
+}
+
+// Levenshtein distance of two short names.
+static size_t distance(const char *a, const char *b) {
+  size_t row[MAX_NAME + 1];
+  const size_t length = strlen(b);
+  for (size_t j = 0; j <= length; j++) row[j] = j;
+  for (size_t i = 0; a[i]; i++) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 1; j <= length; j++) {
+      const size_t substitute = diagonal + (a[i] != b[j - 1]);
+      diagonal = row[j];
+      const size_t gap = (row[j - 1] < row[j] ? row[j - 1] : row[j]) + 1;
+      row[j] = substitute < gap ? substitute : gap;
+    }
+  }
+  return row[length];
+}
+
+itg_status itg_target_find(const char *name, itg_diagnostic *diagnostic, const itg_target **out) {
+  for (size_t i = 0; i < TARGET_COUNT; i++) {
+    if (strcasecmp(name, targets[i].name) == 0) {
+      *out = &targets[i];
+      return ITG_OK;
+    }
+  }
+  char near[128] = "";
+  if (strlen(name) <= MAX_NAME) {
+    size_t best = MAX_NAME;
+    for (size_t i = 0; i < TARGET_COUNT; i++) {
+      const size_t d = distance(name, targets[i].name);
+      best = d < best ? d : best;
+    }
+    for (size_t i = 0, used = 0; i < TARGET_COUNT && used < sizeof near; i++) {
+      if (distance(name, targets[i].name) != best) continue;
+      const int written = snprintf(near + used, sizeof near - used, "%s%s", used ? ", " : "", targets[i].name);
+      used += written > 0 ? (size_t)written : 0;
+    }
+  }
+  ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, name, "unknown target; the nearest names are: %s",
+           near[0] ? near : "qcs6490, sm8550, sm8750");
+}
