@@ -322,4 +322,29 @@ static inline void harness_free(harness *h) {
   free(h);
 }
 
+// One random case, made and checked; returns its number of vectors.
+typedef int64_t (*try_function)(harness *, harness_random *);
+
+static inline void harness_try_many(try_function try, const char *name, int64_t usual) {
+  harness *h = calloc(1, sizeof *h);
+  assert_non_null(h);
+  int64_t vectors = 0, cases = 0;
+  const int64_t wanted = harness_vectors(usual);
+  while (vectors < wanted) {
+    harness_random r;
+    random_start(&r, cases++);
+    harness_start(h);
+    vectors += try(h, &r);
+  }
+  harness_report(h, name, cases, vectors);
+  harness_free(h);
+}
+
+// A cmocka test that tries cases until `usual` vectors (or ITG_KERNEL_VECTORS) were compared.
+#define TRY_MANY(name, function, text, usual) \
+  static void name(void **state) {            \
+    (void)state;                              \
+    harness_try_many(function, text, usual);  \
+  }
+
 #endif

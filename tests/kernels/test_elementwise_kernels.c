@@ -215,34 +215,12 @@ static int64_t try_table(harness *h, harness_random *r) {
   return t->count;
 }
 
-typedef int64_t (*try_function)(harness *, harness_random *);
-
-static void try_many(try_function try, const char *name, int64_t usual) {
-  harness *h = calloc(1, sizeof *h);
-  assert_non_null(h);
-  int64_t vectors = 0, cases = 0;
-  const int64_t wanted = harness_vectors(usual);
-  while (vectors < wanted) {
-    harness_random r;
-    random_start(&r, cases++);
-    harness_start(h);
-    vectors += try(h, &r);
-  }
-  harness_report(h, name, cases, vectors);
-  harness_free(h);
-}
-
-#define TRY(name, function, text, usual) \
-  static void name(void **state) {       \
-    (void)state;                         \
-    try_many(function, text, usual);     \
-  }
-TRY(test_convert, try_convert, "convert, PReLU", 100000)
-TRY(test_add, try_add, "add", 100000)
-TRY(test_binary, try_binary, "mul, div, min, max", 30000)
-TRY(test_affine, try_affine, "affine", 100000)
-TRY(test_add_affine, try_add_affine, "add with affine", 100000)
-TRY(test_table, try_table, "table", 1000000)
+TRY_MANY(test_convert, try_convert, "convert, PReLU", 100000)
+TRY_MANY(test_add, try_add, "add", 100000)
+TRY_MANY(test_binary, try_binary, "mul, div, min, max", 30000)
+TRY_MANY(test_affine, try_affine, "affine", 100000)
+TRY_MANY(test_add_affine, try_add_affine, "add with affine", 100000)
+TRY_MANY(test_table, try_table, "table", 1000000)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
