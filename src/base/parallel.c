@@ -2,16 +2,28 @@
 #include "base/parallel.h"
 
 #include <pthreadpool.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct itg_pool {
   pthreadpool_t threads; // NULL when the pool has one thread: pthreadpool then runs in the caller.
   int count;
 };
 
+int itg_processor_count(void) {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+#endif
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online < 1 ? 1 : online > 1024 ? 1024 : (int)online;
+}
+
 itg_status itg_pool_create(int thread_count, itg_diagnostic *diagnostic, itg_pool **out) {
   if (thread_count < 0 || thread_count > 1024)
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "thread count %d is not in 0..1024", thread_count);
+  if (thread_count == 0) thread_count = itg_processor_count();
   itg_pool *pool = calloc(1, sizeof *pool);
   ITG_TRY_MEMORY(pool, diagnostic);
   if (thread_count != 1) {

@@ -12,6 +12,8 @@
 typedef struct itg_pool itg_pool;
 typedef void (*itg_parallel_function)(void *context, size_t index);
 
+// Processors that this process may run on (its affinity), at least 1.
+int itg_processor_count(void);
 // `thread_count` 0 means one per available processor. The calling thread is one of them.
 ITG_MUST_USE itg_status itg_pool_create(int thread_count, itg_diagnostic *diagnostic, itg_pool **out);
 void itg_pool_destroy(itg_pool *pool);           // NULL is allowed.

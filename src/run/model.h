@@ -1,0 +1,39 @@
+// An opened model: the verified graph, and per set of instruction sets a plan with packed weights that sessions share.
+#ifndef ITG_RUN_MODEL_H
+#define ITG_RUN_MODEL_H
+
+#include "container/container.h"
+#include "intaglio/intaglio.h"
+#include "plan/plan.h"
+
+typedef struct itg_program itg_program;
+
+struct itg_model {
+  itg_mapped_file file; // Empty when the model lives in the caller's memory.
+  void *copy;           // Aligned copy of unaligned memory, or NULL.
+  itg_container container;
+  itg_tensor_info *inputs, *outputs;
+  struct itg_program_list *programs; // Changes under its mutex while the model itself stays as it is.
+};
+
+// A plan and its packed weights. Immutable while it is held; share freely.
+struct itg_program {
+  uint32_t isa_mask;
+  itg_plan *plan;     // Made once and kept until the model is closed.
+  const void *packed; // 64-byte aligned; there while `users` > 0.
+  void *allocation;   // What `packed` lies in.
+  int users;
+  itg_program *next;
+};
+
+ITG_MUST_USE itg_status itg_program_list_create(itg_diagnostic *diagnostic, struct itg_program_list **out);
+void itg_program_list_destroy(struct itg_program_list *list); // NULL is allowed.
+// The plan for a mask, without packing anything. Lives as long as the model.
+ITG_MUST_USE itg_status itg_program_plan(const itg_model *model, uint32_t isa_mask, itg_diagnostic *diagnostic,
+                                         const itg_plan **out);
+// The same with packed weights, which the first user packs and the last one frees. Thread-safe.
+ITG_MUST_USE itg_status itg_program_acquire(const itg_model *model, uint32_t isa_mask, itg_diagnostic *diagnostic,
+                                            const itg_program **out);
+void itg_program_release(const itg_model *model, const itg_program *program);
+
+#endif

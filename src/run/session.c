@@ -1,0 +1,151 @@
+// Sessions: arguments, conversion between floats and codes, and a backend that runs. See intaglio.h.
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/memory.h"
+#include "run/backend.h"
+#include "run/convert.h"
+
+struct itg_session {
+  const itg_model *model;
+  const itg_backend *backend;
+  void *state;
+  bool *is_set; // By input.
+};
+
+void itg_session_options_default(itg_session_options *options) {
+  *options = (itg_session_options){.struct_size = sizeof *options};
+}
+
+// All fields of this build: those the caller's header has, and defaults for the others.
+static itg_status complete_options(const itg_session_options *given, itg_diagnostic *diagnostic,
+                                   itg_session_options *out) {
+  itg_session_options_default(out);
+  if (!given) return ITG_OK;
+  if (given->struct_size < sizeof given->struct_size || given->struct_size > 4096)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL,
+             "options have struct_size %zu; fill them with itg_session_options_default first", given->struct_size);
+  memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
+  out->struct_size = sizeof *out;
+  if (out->thread_count < 0 || out->thread_count > 1024)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "thread count %d is not in 0..1024", out->thread_count);
+  return ITG_OK;
+}
+
+itg_status itg_session_workspace_size(const itg_model *model, const itg_session_options *options,
+                                      itg_diagnostic *diagnostic, size_t *out) {
+  if (!model || !out) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "model and out must not be NULL");
+  itg_session_options complete;
+  ITG_TRY(complete_options(options, diagnostic, &complete));
+  return itg_backend_cpu.workspace_size(model, &complete, diagnostic, out);
+}
+
+static itg_status check_workspace(const itg_session *session, const itg_session_options *options,
+                                  itg_diagnostic *diagnostic) {
+  if (!options->workspace) return ITG_OK;
+  size_t needed = 0;
+  ITG_TRY(session->backend->workspace_size(session->model, options, diagnostic, &needed));
+  if ((uintptr_t)options->workspace % ITG_MEMORY_ALIGNMENT || options->workspace_size < needed)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "the workspace must be aligned to %d and have %zu bytes, not %zu",
+             ITG_MEMORY_ALIGNMENT, needed, options->workspace_size);
+  return ITG_OK;
+}
+
+static itg_status prepare(itg_session *session, const itg_session_options *options, itg_diagnostic *diagnostic) {
+  ITG_TRY(check_workspace(session, options, diagnostic));
+  session->is_set = calloc(itg_model_input_count(session->model) + 1, sizeof *session->is_set);
+  ITG_TRY_MEMORY(session->is_set, diagnostic);
+  return session->backend->create(session->model, options, diagnostic, &session->state);
+}
+
+itg_status itg_session_create(const itg_model *model, const itg_session_options *options, itg_diagnostic *diagnostic,
+                              itg_session **out) {
+  if (!model || !out) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "model and out must not be NULL");
+  itg_session_options complete;
+  ITG_TRY(complete_options(options, diagnostic, &complete));
+  itg_session *session = calloc(1, sizeof *session);
+  ITG_TRY_MEMORY(session, diagnostic);
+  session->model = model;
+  session->backend = &itg_backend_cpu;
+  const itg_status status = prepare(session, &complete, diagnostic);
+  if (status != ITG_OK) {
+    itg_session_destroy(session);
+    return status;
+  }
+  *out = session;
+  return ITG_OK;
+}
+
+void itg_session_destroy(itg_session *session) {
+  if (!session) return;
+  if (session->state) session->backend->destroy(session->state);
+  free(session->is_set);
+  free(session);
+}
+
+// The tensor behind an index, after checking that `given` elements (or bytes) are what it has.
+static itg_status check_access(const itg_tensor_info *info, size_t index, const void *data, size_t given,
+                               size_t element_size, const char *unit, itg_diagnostic *diagnostic) {
+  if (!info) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "the model has no input or output %zu", index);
+  if (!data) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, info->name, "the data is NULL");
+  if (given != info->count * element_size) {
+    char shape[96];
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, info->name, "the tensor is %s (%zu %s), not %zu",
+             itg_shape_print(&info->shape, shape, sizeof shape), info->count * element_size, unit, given);
+  }
+  return ITG_OK;
+}
+
+itg_status itg_session_set_input(itg_session *session, size_t index, const float *values, size_t count,
+                                 itg_diagnostic *diagnostic) {
+  const itg_tensor_info *info = itg_model_input(session->model, index);
+  ITG_TRY(check_access(info, index, values, count, 1, "values", diagnostic));
+  itg_encode_array(values, count, info->dtype, info->scale, info->zero_point,
+                   session->backend->input(session->state, index));
+  session->is_set[index] = true;
+  return ITG_OK;
+}
+
+itg_status itg_session_set_input_codes(itg_session *session, size_t index, const void *codes, size_t size,
+                                       itg_diagnostic *diagnostic) {
+  const itg_tensor_info *info = itg_model_input(session->model, index);
+  ITG_TRY(check_access(info, index, codes, size, info ? itg_dtype_size(info->dtype) : 1, "bytes", diagnostic));
+  memcpy(session->backend->input(session->state, index), codes, size);
+  session->is_set[index] = true;
+  return ITG_OK;
+}
+
+itg_status itg_session_run(itg_session *session, itg_diagnostic *diagnostic) {
+  for (size_t i = 0; i < itg_model_input_count(session->model); i++) {
+    if (!session->is_set[i])
+      ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, session->model->inputs[i].name, "input %zu was never set", i);
+  }
+  return session->backend->run(session->state, diagnostic);
+}
+
+itg_status itg_session_get_output(const itg_session *session, size_t index, float *values, size_t count,
+                                  itg_diagnostic *diagnostic) {
+  const itg_tensor_info *info = itg_model_output(session->model, index);
+  ITG_TRY(check_access(info, index, values, count, 1, "values", diagnostic));
+  itg_decode_array(session->backend->output(session->state, index), count, info->dtype, info->scale, info->zero_point,
+                   values);
+  return ITG_OK;
+}
+
+itg_status itg_session_get_output_codes(const itg_session *session, size_t index, void *codes, size_t size,
+                                        itg_diagnostic *diagnostic) {
+  const itg_tensor_info *info = itg_model_output(session->model, index);
+  ITG_TRY(check_access(info, index, codes, size, info ? itg_dtype_size(info->dtype) : 1, "bytes", diagnostic));
+  memcpy(codes, session->backend->output(session->state, index), size);
+  return ITG_OK;
+}
+
+size_t itg_session_step_count(const itg_session *session) { return session->backend->step_count(session->state); }
+
+itg_status itg_session_step(const itg_session *session, size_t index, itg_step_info *out) {
+  if (index >= itg_session_step_count(session)) return ITG_ERROR_ARGUMENT;
+  session->backend->step(session->state, index, out);
+  return ITG_OK;
+}
+
+const char *itg_session_cpu(const itg_session *session) { return session->backend->processor(session->state); }
