@@ -6,3 +6,4 @@
 
 GEMM_KERNEL(itg_conv__avx2, ITG_OP_Q_CONV);
 GEMM_KERNEL(itg_fully_connected__avx2, ITG_OP_Q_FULLY_CONNECTED);
+GEMM_KERNEL(itg_conv_transpose__avx2, ITG_OP_Q_CONV_TRANSPOSE);

@@ -29,13 +29,16 @@ typedef struct {
   size_t blocks;      // of output channels in a group
   size_t group_bytes; // packed bytes of a group
   size_t row_bytes;   // of a gathered row
-  bool words, direct;
+  bool words, direct, transposed;
 } gemm_shape;
 
 static inline size_t element_bytes(int32_t type) { return type == ITG_TASK_U16 ? 2 : 1; }
 
-static inline gemm_shape shape_of(const itg_conv_task *t) {
-  gemm_shape s = {.words = t->in_type == ITG_TASK_U16, .groups = (size_t)t->group};
+static inline gemm_shape shape_of(const itg_task *task) {
+  const itg_conv_task *t = &task->conv;
+  gemm_shape s = {.words = t->in_type == ITG_TASK_U16,
+                  .transposed = task->op == ITG_OP_Q_CONV_TRANSPOSE,
+                  .groups = (size_t)t->group};
   const size_t in_group = (size_t)(t->in_c / t->group);
   s.k = (size_t)t->kernel_h * (size_t)t->kernel_w * in_group;
   s.steps = s.words ? (s.k + 1) / 2 : (s.k + 3) / 4;
@@ -50,19 +53,18 @@ static inline gemm_shape shape_of(const itg_conv_task *t) {
   }
   s.row_bytes = (s.k * element_bytes(t->in_type) + COPY_CHUNK - 1) / COPY_CHUNK * COPY_CHUNK;
   // Every row lies in the input as it is: one tap, never outside.
-  s.direct = t->kernel_h == 1 && t->kernel_w == 1 && t->pad_top == 0 && t->pad_left == 0 &&
+  s.direct = !s.transposed && t->kernel_h == 1 && t->kernel_w == 1 && t->pad_top == 0 && t->pad_left == 0 &&
              (int64_t)(t->out_h - 1) * t->stride_h < t->in_h && (int64_t)(t->out_w - 1) * t->stride_w < t->in_w;
   return s;
 }
 
 static size_t gemm_packed_size(const itg_task *task) {
-  const gemm_shape s = shape_of(&task->conv);
+  const gemm_shape s = shape_of(task);
   return HEADER_BYTES + s.groups * s.group_bytes;
 }
 
 static size_t gemm_scratch_size(const itg_task *task) {
-  const itg_conv_task *t = &task->conv;
-  const gemm_shape s = shape_of(t);
+  const gemm_shape s = shape_of(task);
   const size_t gathered = s.direct ? 0 : ROW_BLOCK * s.row_bytes + COPY_CHUNK + ITG_KERNEL_SLACK;
   return gathered;
 }
@@ -106,7 +108,7 @@ static void pack_block(const itg_conv_task *t, const gemm_shape *s, size_t first
 
 static void gemm_pack(const itg_task *task, void *packed) {
   const itg_conv_task *t = &task->conv;
-  const gemm_shape s = shape_of(t);
+  const gemm_shape s = shape_of(task);
   const bool fast = rescale_is_fast(t);
   memset(packed, 0, HEADER_BYTES);
   ((packed_header *)packed)->fast = fast;
@@ -132,7 +134,7 @@ static inline size_t splits_of(const gemm_shape *s) {
 }
 
 static size_t gemm_units(const itg_task *task) {
-  const gemm_shape s = shape_of(&task->conv);
+  const gemm_shape s = shape_of(task);
   return s.groups * row_blocks_of(&s) * splits_of(&s);
 }
 
@@ -144,6 +146,32 @@ VECTOR_INLINE void copy_chunks(uint8_t *to, const uint8_t *from, size_t bytes) {
 
 VECTOR_INLINE void fill_chunks(uint8_t *to, __m256i value, size_t bytes) {
   for (size_t i = 0; i < bytes; i += COPY_CHUNK) _mm256_storeu_si256((__m256i *)(void *)(to + i), value);
+}
+
+// Transposed convolution: a tap reads the input only where its position is a multiple of the stride; elsewhere it adds nothing.
+static void gather_transposed(const itg_conv_task *t, const gemm_shape *s, const uint8_t *in, size_t first,
+                              size_t count, uint8_t *out) {
+  const size_t tap_bytes = (size_t)t->in_c * element_bytes(t->in_type);
+  const __m256i zero = s->words ? _mm256_set1_epi16((short)t->in_zero) : _mm256_set1_epi8((char)t->in_zero);
+  for (size_t r = 0; r < count; r++) {
+    uint8_t *to = out + r * s->row_bytes;
+    const size_t ox = (first + r) % (size_t)t->out_w, line = (first + r) / (size_t)t->out_w;
+    const size_t oy = line % (size_t)t->out_h, n = line / (size_t)t->out_h;
+    for (int32_t ky = 0; ky < t->kernel_h; ky++) {
+      const int64_t y = (int64_t)oy + t->pad_top - (int64_t)ky * t->dilation_h;
+      const bool row = y >= 0 && y % t->stride_h == 0 && y / t->stride_h < t->in_h;
+      for (int32_t kx = 0; kx < t->kernel_w; kx++, to += tap_bytes) {
+        const int64_t x = (int64_t)ox + t->pad_left - (int64_t)kx * t->dilation_w;
+        if (row && x >= 0 && x % t->stride_w == 0 && x / t->stride_w < t->in_w) {
+          const size_t pixel =
+              (n * (size_t)t->in_h + (size_t)(y / t->stride_h)) * (size_t)t->in_w + (size_t)(x / t->stride_w);
+          copy_chunks(to, in + pixel * tap_bytes, tap_bytes);
+        } else {
+          fill_chunks(to, zero, tap_bytes);
+        }
+      }
+    }
+  }
 }
 
 // The taps of `count` output pixels from `first`, one row each.
@@ -349,7 +377,7 @@ static void run_rows(const itg_conv_task *c, const gemm_shape *s, tile *t, size_
 
 static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
   const itg_conv_task *c = &task->conv;
-  const gemm_shape s = shape_of(c);
+  const gemm_shape s = shape_of(task);
   const size_t row_blocks = row_blocks_of(&s), splits = splits_of(&s);
   const size_t in_size = element_bytes(c->in_type), out_size = element_bytes(c->out_type);
   const uint8_t *in = call->inputs[0];
@@ -365,7 +393,11 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
     const size_t first = block * s.group_rows / row_blocks, last = (block + 1) * s.group_rows / row_blocks;
     if (position != prepared) {
       prepared = position;
-      if (!s.direct) gather_rows(c, &s, in, group, first, last - first, call->scratch);
+      if (s.transposed) {
+        gather_transposed(c, &s, in, first, last - first, call->scratch);
+      } else if (!s.direct) {
+        gather_rows(c, &s, in, group, first, last - first, call->scratch);
+      }
       for (size_t r = first; r < last; r++) {
         if (!s.direct) {
           rows[r - first] = (const uint8_t *)call->scratch + (r - first) * s.row_bytes;
@@ -398,7 +430,8 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
 static bool gemm_supports(const itg_task *task) {
   const itg_conv_task *t = &task->conv;
   return (t->in_type == ITG_TASK_U8 || t->in_type == ITG_TASK_U16) &&
-         (t->out_type == ITG_TASK_U8 || t->out_type == ITG_TASK_U16);
+         (t->out_type == ITG_TASK_U8 || t->out_type == ITG_TASK_U16) &&
+         (task->op != ITG_OP_Q_CONV_TRANSPOSE || t->group == 1);
 }
 
 #define GEMM_KERNEL(symbol, operation)                          \
