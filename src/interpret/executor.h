@@ -103,6 +103,32 @@ ITG_DECLARE_EXECUTOR(gather_nd)
 ITG_DECLARE_EXECUTOR(scatter_elements)
 ITG_DECLARE_EXECUTOR(scatter_nd)
 ITG_DECLARE_EXECUTOR(one_hot)
+ITG_DECLARE_EXECUTOR(reduce)
+ITG_DECLARE_EXECUTOR(arg) // ARG_MAX, ARG_MIN
+ITG_DECLARE_EXECUTOR(top_k)
+ITG_DECLARE_EXECUTOR(cum_sum)
+ITG_DECLARE_EXECUTOR(conv)
+ITG_DECLARE_EXECUTOR(conv_transpose)
+ITG_DECLARE_EXECUTOR(fully_connected)
+ITG_DECLARE_EXECUTOR(matmul)
+ITG_DECLARE_EXECUTOR(gemm)
+ITG_DECLARE_EXECUTOR(pool) // MAX_POOL, AVERAGE_POOL, LP_POOL
+ITG_DECLARE_EXECUTOR(batch_norm)
+ITG_DECLARE_EXECUTOR(row_norm)   // LAYER_NORM, RMS_NORM
+ITG_DECLARE_EXECUTOR(group_norm) // INSTANCE_NORM, GROUP_NORM
+ITG_DECLARE_EXECUTOR(softmax)    // SOFTMAX, LOG_SOFTMAX, HARDMAX
+ITG_DECLARE_EXECUTOR(resize)
+ITG_DECLARE_EXECUTOR(quantize_linear)
+ITG_DECLARE_EXECUTOR(dequantize_linear)
+ITG_DECLARE_EXECUTOR(dynamic_quantize)
+ITG_DECLARE_EXECUTOR(conv_integer)
+ITG_DECLARE_EXECUTOR(matmul_integer)
 #undef ITG_DECLARE_EXECUTOR
+// Operations that only need f32 and prepare nothing.
+itg_status itg_prepare_norm(const itg_call *call, itg_preparation *preparation, itg_diagnostic *diagnostic);
+itg_status itg_run_affine(const itg_call *call, itg_diagnostic *diagnostic);
+itg_status itg_run_add_affine(const itg_call *call, itg_diagnostic *diagnostic);
+itg_status itg_run_lp_norm(const itg_call *call, itg_diagnostic *diagnostic);
+itg_status itg_run_lrn(const itg_call *call, itg_diagnostic *diagnostic);
 
 #endif

@@ -140,12 +140,12 @@ itg_status itg_run_gather_nd(const itg_call *call, itg_diagnostic *diagnostic) {
 
 enum { REDUCTION_NONE = 0, REDUCTION_ADD, REDUCTION_MULTIPLY, REDUCTION_MAXIMUM, REDUCTION_MINIMUM };
 #define FLOAT_TYPES(X) X(F32, float, float) X(F64, double, double)
-#define INTEGER_TYPES(X)                                                                                   \
-  X(S8, int8_t, uint64_t)                                                                                  \
-  X(S16, int16_t, uint64_t)                                                                                \
-  X(S32, int32_t, uint64_t)                                                                                \
-  X(S64, int64_t, uint64_t) X(U8, uint8_t, uint64_t) X(U16, uint16_t, uint64_t) X(U32, uint32_t, uint64_t) \
-      X(U64, uint64_t, uint64_t)
+#define INTEGER_TYPES(X)    \
+  X(S8, int8_t, uint64_t)   \
+  X(S16, int16_t, uint64_t) \
+  X(S32, int32_t, uint64_t) \
+  X(S64, int64_t, uint64_t) \
+  X(U8, uint8_t, uint64_t) X(U16, uint16_t, uint64_t) X(U32, uint32_t, uint64_t) X(U64, uint64_t, uint64_t)
 
 // y[i] = y[i] (reduction) x[i]; integers wrap, computed in `wide`.
 #define COMBINE(enumerator, type, wide)                                    \

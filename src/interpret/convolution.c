@@ -1,0 +1,213 @@
+// CONV as products with packed operands (packed_gemm.h).
+//
+// Channels last: the weights are packed once, [taps*C/group] x [O/group]; a block of output pixels gathers its windows (or
+// points to the pixels themselves for 1x1) and is multiplied with all panels. Channels first: a tile of output pixels is
+// gathered straight into panel form, [C/group*taps] x [pixels], and the rows of the weight matrix are multiplied with it.
+// Gathered data stays in the cache until it is used. Depth-wise convolutions have loops of their own (depthwise.c).
+#include "interpret/convolution.h"
+
+#include <string.h>
+
+#include "interpret/epilogue.h"
+#include "interpret/geometry.h"
+#include "interpret/packed_gemm.h"
+
+typedef struct conv_plan {
+  itg_geometry geometry;
+  int64_t group, group_in, group_out; // Channels of a group.
+  size_t k;                           // Depth of the products: taps * group_in.
+  bool direct;                        // 1x1 without padding: pixels are rows already.
+  const float *packed;                // Channels last, constant weights: panels of all groups.
+  size_t packed_count;                // Floats of one group's panels.
+} conv_plan;
+
+static size_t align_floats(size_t count) { return (count + 15) / 16 * 16; }
+
+static void pack_weights(const conv_plan *plan, const float *weight, float *panels) {
+  const size_t out = (size_t)plan->group_out;
+  for (int64_t g = 0; g < plan->group; g++)
+    itg_gemm_pack(weight + (size_t)g * out * plan->k, 1, plan->k, plan->k, out,
+                  panels + (size_t)g * plan->packed_count);
+}
+
+itg_status itg_prepare_conv(const itg_call *call, itg_preparation *preparation, itg_diagnostic *diagnostic) {
+  ITG_TRY(itg_require_f32(call, diagnostic));
+  const itg_conv_attributes *attributes = &call->node->attributes.conv;
+  if (itg_depthwise_applies(call)) return itg_prepare_depthwise(call, preparation, diagnostic);
+  conv_plan *plan = itg_arena_allocate(preparation->arena, sizeof *plan);
+  ITG_TRY_MEMORY(plan, diagnostic);
+  itg_geometry *g = &plan->geometry;
+  *g = itg_geometry_of(&attributes->window, attributes->layout, &call->inputs[0].tensor->shape,
+                       &call->outputs[0].tensor->shape);
+  plan->group = attributes->group;
+  plan->group_in = g->channels / plan->group;
+  plan->group_out = g->out_channels / plan->group;
+  plan->k = (size_t)(g->taps * plan->group_in);
+  plan->direct = g->taps == 1 && g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
+  if (g->channels_last) {
+    plan->packed_count = align_floats(itg_gemm_packed_count(plan->k, (size_t)plan->group_out));
+    const size_t all = plan->packed_count * (size_t)plan->group;
+    const size_t block = plan->direct ? 0 : align_floats(ITG_GEMM_MAX_ROWS * plan->k);
+    if (call->inputs[1].data) {
+      float *packed = itg_arena_array(preparation->arena, all + 16, sizeof *packed);
+      ITG_TRY_MEMORY(packed, diagnostic);
+      pack_weights(plan, call->inputs[1].data, packed);
+      plan->packed = packed;
+    }
+    preparation->scratch = (block + (plan->packed ? 0 : all)) * sizeof(float);
+  } else {
+    preparation->scratch = align_floats(plan->k * itg_gemm_columns()) * sizeof(float);
+  }
+  preparation->prepared = plan;
+  return ITG_OK;
+}
+
+// ---- channels last ----
+
+// One window as a row [kd, kh, kw, C/group]; padding is 0.
+static void gather_window(const conv_plan *plan, const float *x, int64_t position, float *row) {
+  const itg_geometry *g = &plan->geometry;
+  const size_t channels = (size_t)plan->group_in;
+  int64_t o[3], begin[3];
+  itg_geometry_split(g->out, position, o);
+  for (int d = 0; d < 3; d++) begin[d] = o[d] * g->stride[d] - g->pad[d];
+  const bool runs = plan->group == 1 && g->dilation[2] == 1; // Taps of one kernel row are neighbours.
+  for (int64_t kd = 0; kd < g->kernel[0]; kd++) {
+    const int64_t id = begin[0] + kd * g->dilation[0];
+    for (int64_t kh = 0; kh < g->kernel[1]; kh++) {
+      const int64_t ih = begin[1] + kh * g->dilation[1];
+      const bool inside = id >= 0 && id < g->in[0] && ih >= 0 && ih < g->in[1];
+      const size_t length = (size_t)g->kernel[2] * channels;
+      if (!inside) {
+        memset(row, 0, length * sizeof *row);
+        row += length;
+        continue;
+      }
+      const float *line = x + (size_t)((id * g->in[1] + ih) * g->in[2]) * (size_t)g->channels;
+      if (runs && begin[2] >= 0 && begin[2] + g->kernel[2] <= g->in[2]) {
+        memcpy(row, line + (size_t)begin[2] * channels, length * sizeof *row);
+        row += length;
+        continue;
+      }
+      for (int64_t kw = 0; kw < g->kernel[2]; kw++, row += channels) {
+        const int64_t iw = begin[2] + kw * g->dilation[2];
+        if (iw < 0 || iw >= g->in[2])
+          memset(row, 0, channels * sizeof *row);
+        else
+          memcpy(row, line + (size_t)(iw * g->channels), channels * sizeof *row);
+      }
+    }
+  }
+}
+
+static void run_channels_last(const itg_call *call, const conv_plan *plan, const itg_epilogue *epilogue) {
+  const itg_geometry *g = &plan->geometry;
+  const float *packed = plan->packed;
+  float *block = call->scratch;
+  if (!packed) {
+    float *panels = (float *)call->scratch + (plan->direct ? 0 : align_floats(ITG_GEMM_MAX_ROWS * plan->k));
+    pack_weights(plan, call->inputs[1].data, panels);
+    packed = panels;
+  }
+  const size_t out_channels = (size_t)g->out_channels, group_out = (size_t)plan->group_out;
+  for (int64_t n = 0; n < g->batch; n++) {
+    const float *x = (const float *)call->inputs[0].data + (size_t)(n * g->in_count * g->channels);
+    float *y = (float *)call->outputs[0].data + (size_t)(n * g->out_count) * out_channels;
+    size_t rows;
+    for (size_t p = 0; p < (size_t)g->out_count; p += rows) {
+      rows = itg_gemm_next_rows((size_t)g->out_count - p);
+      for (int64_t group = 0; group < plan->group; group++) {
+        const float *pointers[ITG_GEMM_MAX_ROWS];
+        const float *x_group = x + group * plan->group_in;
+        for (size_t r = 0; r < rows; r++) {
+          if (plan->direct) {
+            int64_t o[3];
+            itg_geometry_split(g->out, (int64_t)(p + r), o);
+            pointers[r] = x_group + (size_t)(itg_geometry_source(g, o, (const int64_t[3]){0, 0, 0}) * g->channels);
+          } else {
+            gather_window(plan, x_group, (int64_t)(p + r), block + r * plan->k);
+            pointers[r] = block + r * plan->k;
+          }
+        }
+        itg_gemm_rows(pointers, rows, plan->k, packed + (size_t)group * plan->packed_count, group_out,
+                      y + p * out_channels + (size_t)group * group_out, out_channels);
+      }
+      itg_epilogue_rows(epilogue, y + p * out_channels, rows, out_channels, out_channels, 0);
+    }
+  }
+}
+
+// ---- channels first ----
+
+// Fills a panel [C/group*taps][columns] with the windows of `width` pixels from `position` on.
+static void gather_panel(const conv_plan *plan, const float *x, int64_t position, size_t width, size_t columns,
+                         float *panel) {
+  const itg_geometry *g = &plan->geometry;
+  int64_t offsets[ITG_GEMM_MAX_COLUMNS], t[3];
+  const size_t taps = (size_t)g->taps;
+  for (size_t tap = 0; tap < taps; tap++) {
+    itg_geometry_split(g->kernel, (int64_t)tap, t);
+    bool run = width == columns;
+    for (size_t j = 0; j < width; j++) {
+      int64_t o[3];
+      itg_geometry_split(g->out, position + (int64_t)j, o);
+      offsets[j] = itg_geometry_source(g, o, t);
+      run = run && offsets[j] >= 0 && offsets[j] == offsets[0] + (int64_t)j;
+    }
+    for (size_t j = width; j < columns; j++) offsets[j] = -1;
+    for (int64_t c = 0; c < plan->group_in; c++) {
+      const float *plane = x + (size_t)(c * g->in_count);
+      float *row = panel + ((size_t)c * taps + tap) * columns;
+      if (run) {
+        memcpy(row, plane + offsets[0], columns * sizeof *row);
+      } else {
+        for (size_t j = 0; j < columns; j++) row[j] = offsets[j] < 0 ? 0 : plane[offsets[j]];
+      }
+    }
+  }
+}
+
+static void run_channels_first(const itg_call *call, const conv_plan *plan, const itg_epilogue *epilogue) {
+  const itg_geometry *g = &plan->geometry;
+  const size_t columns = itg_gemm_columns(), pixels = (size_t)g->out_count, group_out = (size_t)plan->group_out;
+  const float *weight = call->inputs[1].data;
+  float *panel = call->scratch;
+  for (int64_t n = 0; n < g->batch; n++) {
+    for (int64_t group = 0; group < plan->group; group++) {
+      const float *x =
+          (const float *)call->inputs[0].data + (size_t)((n * g->channels + group * plan->group_in) * g->in_count);
+      float *y =
+          (float *)call->outputs[0].data + ((size_t)n * (size_t)g->out_channels + (size_t)group * group_out) * pixels;
+      const float *w = weight + (size_t)group * group_out * plan->k;
+      for (size_t p = 0; p < pixels; p += columns) {
+        const size_t width = pixels - p < columns ? pixels - p : columns;
+        gather_panel(plan, x, (int64_t)p, width, columns, panel);
+        size_t rows;
+        for (size_t o = 0; o < group_out; o += rows) {
+          rows = itg_gemm_next_rows(group_out - o);
+          const float *pointers[ITG_GEMM_MAX_ROWS];
+          for (size_t r = 0; r < rows; r++) pointers[r] = w + (o + r) * plan->k;
+          itg_gemm_rows(pointers, rows, plan->k, panel, width, y + o * pixels + p, pixels);
+          for (size_t r = 0; r < rows; r++)
+            itg_epilogue_plane(epilogue, y + (o + r) * pixels + p, width, (size_t)group * group_out + o + r);
+        }
+      }
+    }
+  }
+}
+
+itg_status itg_run_conv(const itg_call *call, itg_diagnostic *diagnostic) {
+  (void)diagnostic;
+  if (call->outputs[0].count == 0) return ITG_OK;
+  if (itg_depthwise_applies(call)) {
+    itg_run_depthwise(call);
+    return ITG_OK;
+  }
+  const conv_plan *plan = call->prepared;
+  const itg_epilogue epilogue = itg_epilogue_of(call);
+  if (plan->geometry.channels_last)
+    run_channels_last(call, plan, &epilogue);
+  else
+    run_channels_first(call, plan, &epilogue);
+  return ITG_OK;
+}
