@@ -135,8 +135,8 @@ ITG_API void itg_compare_options_default(itg_compare_options *options);
 
 typedef struct itg_comparison {
   size_t output_count;
-  itg_output_accuracy *outputs; // Names borrow from the same memory.
-  char *json;                   // As in itg_compile_result.
+  itg_output_accuracy *outputs;
+  char *json; // As in itg_compile_result.
   double float_milliseconds, integer_milliseconds;
   int integer_threads;
   int collapsed; // By the rule of itg_compiler_compile.
@@ -144,8 +144,9 @@ typedef struct itg_comparison {
 } itg_comparison;
 
 // Runs the samples through a compiled file and through its float model (inputs and outputs are matched by order and must
-// have the same shapes). Errors: ARGUMENT, SHAPE (the two do not belong together), IO, FORMAT, CANCELLED, MEMORY.
-ITG_API ITG_MUST_USE itg_status itg_compare(const char *compiled, const char *source,
+// have the same shapes). The network must outlive the comparison: names borrow from it.
+// Errors: ARGUMENT, SHAPE (the two do not belong together), IO, FORMAT, CANCELLED, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_compare(const char *compiled, const itg_float_network *network,
                                             const itg_compare_options *options, itg_diagnostic *diagnostic,
                                             itg_comparison *out);
 ITG_API void itg_comparison_free(itg_comparison *comparison);

@@ -107,6 +107,14 @@ static void dump_pass(void *context, const char *pass, const itg_graph *graph) {
   itg_graph_print(graph, options->dump);
 }
 
+// Finds an output that cannot be written before the work is done, not after.
+static itg_status check_writable(const char *path, itg_diagnostic *diagnostic) {
+  itg_output_file *file;
+  ITG_TRY(itg_output_file_create(path, diagnostic, &file));
+  itg_output_file_discard(file);
+  return ITG_OK;
+}
+
 static itg_status check_options(const compile_run *run) {
   const itg_compile_options *options = run->options;
   if (options->calibration.count == 0 || !options->calibration.read)
@@ -320,6 +328,8 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
 
 static itg_status compile(compile_run *run, const char *output, itg_compile_result *result) {
   ITG_TRY(check_options(run));
+  ITG_TRY(check_writable(output, run->diagnostic));
+  if (run->options->report) ITG_TRY(check_writable(run->options->report, run->diagnostic));
   ITG_TRY(itg_pool_create(run->options->thread_count, run->diagnostic, &run->pool));
   ITG_TRY(read_recipe(run));
   ITG_TRY(rewrite(run));

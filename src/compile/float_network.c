@@ -2,6 +2,8 @@
 #include "compile/float_network.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/checked.h"
 #include "compile/source.h"
@@ -21,6 +23,8 @@ struct itg_float_network {
   itg_interpreter *interpreter;
   itg_tensor_info *inputs, *outputs; // In the graph's arena.
   itg_float_runner *runner;
+  const char *source; // In the graph's arena.
+  size_t source_bytes;
 };
 
 itg_status itg_float_runner_create(const itg_float_network *network, itg_diagnostic *diagnostic,
@@ -99,7 +103,19 @@ itg_status itg_float_network_from_graph(itg_graph *graph, itg_diagnostic *diagno
   return ITG_OK;
 }
 
-const itg_graph *itg_float_network_graph(const itg_float_network *network) { return network->graph; }
+const char *itg_float_network_source(const itg_float_network *network, size_t *bytes) {
+  *bytes = network->source_bytes;
+  return network->source ? network->source : "";
+}
+
+static itg_status remember_source(itg_float_network *network, const char *path, itg_diagnostic *diagnostic) {
+  const char *name = itg_base_name(path);
+  struct stat info;
+  if (stat(path, &info) == 0) network->source_bytes = (size_t)info.st_size;
+  network->source = itg_arena_string(&network->graph->arena, name, strlen(name));
+  ITG_TRY_MEMORY(network->source, diagnostic);
+  return ITG_OK;
+}
 
 itg_status itg_float_network_open(const char *path, const itg_source_options *options, itg_diagnostic *diagnostic,
                                   itg_float_network **out) {
@@ -110,7 +126,15 @@ itg_status itg_float_network_open(const char *path, const itg_source_options *op
     itg_graph_destroy(graph);
     return status;
   }
-  return itg_float_network_from_graph(graph, diagnostic, out);
+  itg_float_network *network;
+  ITG_TRY(itg_float_network_from_graph(graph, diagnostic, &network));
+  const itg_status remembered = remember_source(network, path, diagnostic);
+  if (remembered != ITG_OK) {
+    itg_float_network_close(network);
+    return remembered;
+  }
+  *out = network;
+  return ITG_OK;
 }
 
 void itg_float_network_close(itg_float_network *network) {

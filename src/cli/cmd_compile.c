@@ -1,0 +1,153 @@
+// intaglio compile: a float model and samples become a .itg.
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/source.h"
+
+static const cli_option options[] = {
+    {"output", 'o', "FILE", "the compiled file (.itg) to write"},
+    {"calibration", 'c', "DIR|INPUT=FILE.npy",
+     "samples that set the ranges: a folder of pictures, or a .npy file with one sample a row for each input; may be "
+     "repeated"},
+    {"judge", 0, "DIR|INPUT=FILE.npy",
+     "other samples, on which the result is judged; without them (and without --split) the calibration samples are "
+     "used, and the record says so"},
+    {"split", 0, NULL, "every second calibration sample judges instead of calibrating"},
+    CLI_OPTION_KIND,
+    CLI_OPTION_PREPROCESS,
+    CLI_OPTION_FACE_MODELS,
+    CLI_OPTION_IDENTITIES,
+    CLI_OPTION_SHAPE,
+    {"precision", 'p', "NAME",
+     "a8w8 (8 bits), a8w8+s16 (8-bit compute, 16-bit stream; the default), a16w8 (16-bit activations)"},
+    {"recipe", 0, "FILE", "a recipe (JSON) instead of the precision's built-in one"},
+    {"report", 0, "FILE.html", "write the accuracy report"},
+    {"allow-collapse", 0, NULL, "write the file even when the result lost what the model could do"},
+    {"dump-after", 0, "PASS", "print the graph after a pass (all, a pass, quantize, legalize) to standard output"},
+    CLI_OPTION_THREADS,
+    CLI_OPTION_JSON,
+    CLI_OPTION_QUIET,
+    CLI_OPTION_HELP,
+};
+
+typedef struct compile_run {
+  const cli_arguments *arguments;
+  itg_diagnostic diagnostic;
+  const char **shapes, **calibration, **judge;
+  size_t calibration_count, judge_count;
+  itg_compiler *compiler;
+  cli_source source;
+  cli_samples *calibration_samples, *judge_samples;
+  cli_sample_view calibration_view, judge_view;
+} compile_run;
+
+static const itg_tensor_info *compiler_input(const void *compiler, size_t index) {
+  return itg_compiler_input(compiler, index);
+}
+
+static void print_result(const compile_run *run, const itg_compile_result *result, const char *output) {
+  const double mib = 1 << 20;
+  cli_print_accuracy(stdout, result->outputs, result->output_count);
+  printf("judged on %zu %s samples, calibrated with %zu\n", result->judge_count,
+         result->judged_on_calibration ? "calibration" : "other", result->calibration_count);
+  printf("time    float %.2f ms (interpreter, 1 thread), integer %.2f ms (%d thread%s)\n", result->float_milliseconds,
+         result->integer_milliseconds, result->integer_threads, result->integer_threads == 1 ? "" : "s");
+  printf("size    float %.2f MiB, integer %.2f MiB; a session's activations %.2f MiB\n",
+         (double)result->source_bytes / mib, (double)result->file_bytes / mib, (double)result->workspace_bytes / mib);
+  printf("compile %.2f s (import %.2f, calibrate %.2f, quantize %.2f, judge %.2f), peak memory %.0f MiB\n",
+         result->total_seconds, result->import_seconds, result->calibrate_seconds, result->quantize_seconds,
+         result->judge_seconds, (double)result->peak_memory_bytes / mib);
+  const char *report = cli_get(run->arguments, "report");
+  if (report) printf("report  %s\n", report);
+  if (result->file_bytes)
+    printf("next    intaglio run %s --input %s=FILE --output-dir DIR;  intaglio bench %s\n", output,
+           itg_compiler_input_count(run->compiler) ? itg_compiler_input(run->compiler, 0)->name : "INPUT", output);
+}
+
+static itg_status open_samples(compile_run *run, itg_compile_options *compile_options) {
+  const cli_arguments *arguments = run->arguments;
+  itg_diagnostic *diagnostic = &run->diagnostic;
+  const bool split = cli_has(arguments, "split");
+  const cli_inputs inputs = {run->compiler, itg_compiler_input_count(run->compiler), compiler_input};
+  itg_status status = cli_source_open(arguments, inputs, arguments->positional[0], NULL, 0, run->calibration,
+                                      run->calibration_count, diagnostic, &run->source);
+  if (status == ITG_OK)
+    status = cli_samples_open(run->calibration, run->calibration_count, &run->source.options, diagnostic,
+                              &run->calibration_samples);
+  if (status == ITG_OK && run->judge_count)
+    status = cli_samples_open(run->judge, run->judge_count, &run->source.options, diagnostic, &run->judge_samples);
+  if (status != ITG_OK) return status;
+  compile_options->calibration = cli_samples_view(run->calibration_samples, 0, split ? 2 : 1, &run->calibration_view);
+  if (split) compile_options->judge = cli_samples_view(run->calibration_samples, 1, 2, &run->judge_view);
+  if (run->judge_samples) compile_options->judge = cli_samples_view(run->judge_samples, 0, 1, &run->judge_view);
+  compile_options->preprocessing = cli_source_preprocessing(&run->source);
+  return ITG_OK;
+}
+
+static int compile(compile_run *run) {
+  const cli_arguments *arguments = run->arguments;
+  const char *output = cli_get(arguments, "output"), *model = arguments->positional[0];
+  itg_compile_options compile_options;
+  itg_compile_options_default(&compile_options);
+  if (!cli_get_integer(arguments, "threads", 1, 1024, &compile_options.thread_count)) return CLI_USAGE;
+  if (cli_has(arguments, "recipe") && cli_has(arguments, "precision"))
+    return cli_usage_error("--recipe and --precision exclude each other: a recipe names its precision");
+  if (cli_has(arguments, "split") && run->judge_count) return cli_usage_error("--split and --judge exclude each other");
+  if (cli_get(arguments, "precision")) compile_options.precision = cli_get(arguments, "precision");
+  compile_options.recipe = cli_get(arguments, "recipe");
+  compile_options.report = cli_get(arguments, "report");
+  compile_options.allow_collapse = cli_has(arguments, "allow-collapse");
+  compile_options.dump_after = cli_get(arguments, "dump-after");
+  compile_options.dump = stdout;
+  compile_options.progress = cli_progress_update;
+  compile_options.progress_context = &run->source.progress;
+  const itg_source_options source = cli_source_options(arguments, &run->shapes);
+  itg_compile_result result = {0};
+  if (itg_compiler_open(model, &source, &run->diagnostic, &run->compiler) != ITG_OK ||
+      open_samples(run, &compile_options) != ITG_OK)
+    return cli_fail(&run->diagnostic);
+  const itg_status status = itg_compiler_compile(run->compiler, &compile_options, output, &run->diagnostic, &result);
+  cli_progress_end(&run->source.progress);
+  if (result.outputs && cli_has(arguments, "json"))
+    printf("%s\n", result.json);
+  else if (result.outputs && !(cli_has(arguments, "quiet") && status == ITG_OK))
+    print_result(run, &result, output);
+  const int written = cli_finish_output();
+  if (status != ITG_OK) return cli_fail(&run->diagnostic);
+  return written;
+}
+
+static int run_compile(const cli_arguments *arguments) {
+  if (!cli_get(arguments, "output")) return cli_usage_error("compile needs -o FILE.itg, the file to write");
+  if (!cli_has(arguments, "calibration"))
+    return cli_usage_error("compile needs --calibration: a folder of pictures or INPUT=FILE.npy; ranges of "
+                           "activations cannot be known without samples");
+  compile_run run = {.arguments = arguments};
+  run.calibration = cli_get_all(arguments, "calibration", &run.calibration_count);
+  run.judge = cli_get_all(arguments, "judge", &run.judge_count);
+  const int code = compile(&run);
+  cli_samples_close(run.calibration_samples);
+  cli_samples_close(run.judge_samples);
+  cli_source_close(&run.source);
+  itg_compiler_close(run.compiler);
+  free(run.shapes);
+  free(run.calibration);
+  free(run.judge);
+  return code;
+}
+
+const cli_command cli_compile = {
+    .name = "compile",
+    .arguments = "MODEL.onnx -o OUT.itg --calibration DATA [options]",
+    .summary = "turn a float model into an integer program",
+    .details =
+        "Calibrates on real samples, quantizes, and judges the integer program against the float model on held-out "
+        "samples. A result that collapsed (centred cosine below 0.5, or less than 70 % of the spread between samples "
+        "kept) is refused with exit code 1 unless --allow-collapse is given.\n"
+        "Pictures are read in the order of their names. With --kind face-recognition they are photographs: the most "
+        "certain face of each is aligned and given to the embedder; photographs without one are left out.",
+    .min_positional = 1,
+    .max_positional = 1,
+    CLI_OPTIONS(options),
+    .run = run_compile,
+};

@@ -1,0 +1,96 @@
+// See faces.h.
+#include "cli/faces.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+struct cli_faces {
+  itg_float_network *detector, *landmarks;
+  itg_face_pipeline *pipeline;
+};
+
+static itg_status run_network(void *context, const float *const *inputs, float *const *outputs,
+                              itg_diagnostic *diagnostic) {
+  return itg_float_network_run(context, (const void *const *)inputs, (void *const *)outputs, diagnostic);
+}
+static const itg_tensor_info *network_input(void *context, size_t index) {
+  return itg_float_network_input(context, index);
+}
+static const itg_tensor_info *network_output(void *context, size_t index) {
+  return itg_float_network_output(context, index);
+}
+
+itg_network cli_float_network(itg_float_network *network) {
+  return (itg_network){.context = network,
+                       .input_count = itg_float_network_input_count(network),
+                       .output_count = itg_float_network_output_count(network),
+                       .run = run_network,
+                       .input = network_input,
+                       .output = network_output};
+}
+
+static itg_status open_model(const char *folder, const char *model, const char *name, itg_diagnostic *diagnostic,
+                             itg_float_network **out) {
+  const char *slash = strrchr(model, '/');
+  const int length = folder ? (int)strlen(folder) : slash ? (int)(slash - model) : 1;
+  char path[4096];
+  if ((size_t)snprintf(path, sizeof path, "%.*s/%s", length,
+                       folder  ? folder
+                       : slash ? model
+                               : ".",
+                       name) >= sizeof path)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, name, "the path of the face models is too long");
+  if (access(path, R_OK) != 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_IO, path,
+             "cannot read this model, which finds the faces; give its folder with --face-models DIR");
+  return itg_float_network_open(path, NULL, diagnostic, out);
+}
+
+itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic *diagnostic, cli_faces **out) {
+  cli_faces *faces = calloc(1, sizeof *faces);
+  ITG_TRY_MEMORY(faces, diagnostic);
+  itg_status status = open_model(folder, model, "fr_detect.onnx", diagnostic, &faces->detector);
+  if (status == ITG_OK) status = open_model(folder, model, "fr_landmark.onnx", diagnostic, &faces->landmarks);
+  if (status == ITG_OK)
+    status = itg_face_pipeline_create(cli_float_network(faces->detector), cli_float_network(faces->landmarks),
+                                      (itg_network){0}, diagnostic, &faces->pipeline);
+  if (status != ITG_OK) {
+    cli_faces_close(faces);
+    return status;
+  }
+  *out = faces;
+  return ITG_OK;
+}
+
+void cli_faces_close(cli_faces *faces) {
+  if (!faces) return;
+  itg_face_pipeline_destroy(faces->pipeline);
+  itg_float_network_close(faces->detector);
+  itg_float_network_close(faces->landmarks);
+  free(faces);
+}
+
+static itg_status crop_image(cli_faces *faces, const itg_image *image, itg_diagnostic *diagnostic, uint8_t *crop,
+                             double *score) {
+  itg_face face;
+  const itg_status found = itg_face_find(faces->pipeline, image, diagnostic, &face);
+  *score = 0;
+  if (found == ITG_ERROR_SHAPE) return ITG_OK; // The best box is empty: nobody there.
+  ITG_TRY(found);
+  if (face.score >= CLI_MIN_FACE_SCORE) ITG_TRY(itg_face_crop(image, &face, diagnostic, crop));
+  *score = face.score;
+  return ITG_OK;
+}
+
+itg_status cli_faces_crop(cli_faces *faces, const char *path, itg_diagnostic *diagnostic, uint8_t *crop,
+                          double *score) {
+  itg_image image;
+  ITG_TRY(itg_image_read(path, NULL, diagnostic, &image));
+  const itg_status status = crop_image(faces, &image, diagnostic, crop, score);
+  itg_image_free(&image);
+  return status;
+}

@@ -1,0 +1,132 @@
+// See source.h.
+#include "cli/source.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/status.h"
+
+static bool any_pictures(const char *const *specs, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    struct stat info;
+    const size_t length = strlen(specs[i]);
+    if (stat(specs[i], &info) == 0 && S_ISDIR(info.st_mode)) return true;
+    if (!strchr(specs[i], '=') && !(length > 4 && strcmp(specs[i] + length - 4, ".npy") == 0)) return true;
+  }
+  return false;
+}
+
+static bool contains(const char *text, size_t size, const char *word) {
+  return text && memmem(text, size, word, strlen(word)) != NULL;
+}
+
+static itg_status choose(const cli_arguments *arguments, const char *model, const char *stored, size_t stored_size,
+                         bool pictures, itg_diagnostic *diagnostic, cli_source *source) {
+  const char *kind = cli_get(arguments, "kind"), *preprocess = cli_get(arguments, "preprocess");
+  const char *identities = cli_get(arguments, "identities");
+  const bool stored_faces = contains(stored, stored_size, "\"face-recognition\"");
+  if (!kind) kind = stored_faces && !preprocess ? "face-recognition" : "image";
+  const bool faces = strcmp(kind, "face-recognition") == 0;
+  if (!faces && strcmp(kind, "image") != 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, kind, "no such --kind; there are image and face-recognition");
+  if (faces && preprocess)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, preprocess,
+             "--kind face-recognition has its own preprocessing; leave "
+             "--preprocess out");
+  if (identities && strcmp(identities, "folder") != 0 && strcmp(identities, "prefix") != 0 &&
+      strcmp(identities, "none") != 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, identities, "--identities is folder, prefix or none");
+  source->options.identities = identities;
+  if (faces && pictures) ITG_TRY(cli_faces_open(cli_get(arguments, "face-models"), model, diagnostic, &source->faces));
+  if (faces) return ITG_OK;
+  if (preprocess) return itg_preprocess_open(preprocess, diagnostic, &source->preprocess);
+  if (stored && !stored_faces) return itg_preprocess_from_json(stored, stored_size, diagnostic, &source->preprocess);
+  return ITG_OK;
+}
+
+itg_status cli_source_open(const cli_arguments *arguments, cli_inputs inputs, const char *model, const char *stored,
+                           size_t stored_size, const char *const *specs, size_t spec_count, itg_diagnostic *diagnostic,
+                           cli_source *out) {
+  *out = (cli_source){.progress.quiet = cli_has(arguments, "quiet")};
+  out->inputs = calloc(inputs.count + 1, sizeof *out->inputs);
+  ITG_TRY_MEMORY(out->inputs, diagnostic);
+  for (size_t i = 0; i < inputs.count; i++) out->inputs[i] = inputs.get(inputs.network, i);
+  const itg_status status =
+      choose(arguments, model, stored, stored_size, any_pictures(specs, spec_count), diagnostic, out);
+  if (status != ITG_OK) {
+    cli_source_close(out);
+    return status;
+  }
+  out->options.inputs = out->inputs;
+  out->options.input_count = inputs.count;
+  out->options.preprocess = out->preprocess;
+  out->options.faces = out->faces;
+  out->options.progress = &out->progress;
+  return ITG_OK;
+}
+
+void cli_source_close(cli_source *source) {
+  cli_faces_close(source->faces);
+  itg_preprocess_close(source->preprocess);
+  free(source->inputs);
+  source->faces = NULL;
+  source->preprocess = NULL;
+  source->inputs = NULL;
+}
+
+const char *cli_source_preprocessing(const cli_source *source) {
+  if (source->faces) return CLI_FACE_PREPROCESSING;
+  return source->preprocess ? itg_preprocess_json(source->preprocess) : NULL;
+}
+
+static void print_number(FILE *stream, int width, int digits, double value) {
+  if (isnan(value))
+    fprintf(stream, " %*s", width, "-");
+  else if (isinf(value))
+    fprintf(stream, " %*s", width, "exact");
+  else
+    fprintf(stream, " %*.*f", width, digits, value);
+}
+
+void cli_print_accuracy(FILE *stream, const itg_output_accuracy *outputs, size_t count) {
+  fprintf(stream, "%-20s %8s %8s %8s %8s %8s %8s\n", "integer against float", "cosine", "min", "centred", "spread",
+          "SQNR dB", "pairs");
+  for (size_t i = 0; i < count; i++) {
+    const itg_output_accuracy *output = &outputs[i];
+    fprintf(stream, "  %-19s", output->name);
+    print_number(stream, 8, 5, output->cosine_mean);
+    print_number(stream, 8, 5, output->cosine_min);
+    print_number(stream, 8, 5, output->centred_cosine_mean);
+    print_number(stream, 8, 3, output->spread_ratio);
+    print_number(stream, 8, 1, output->sqnr_db);
+    print_number(stream, 8, 5, output->pair_agreement);
+    fputc('\n', stream);
+  }
+  for (size_t i = 0; i < count; i++) {
+    const itg_output_accuracy *output = &outputs[i];
+    if (isnan(output->float_margin)) continue;
+    fprintf(stream,
+            "  %s: lowest same - highest different %+.4f (float %+.4f), pairs told right %.2f %% (float %.2f %%)\n",
+            output->name, output->integer_margin, output->float_margin, 100 * output->integer_verification,
+            100 * output->float_verification);
+  }
+}
+
+itg_source_options cli_source_options(const cli_arguments *arguments, const char ***shapes) {
+  itg_source_options options = {.struct_size = sizeof options};
+  *shapes = cli_get_all(arguments, "shape", &options.shape_count);
+  options.shapes = *shapes;
+  return options;
+}
+
+bool cli_is_compiled(const char *path) {
+  static const unsigned char magic[4] = {0x89, 0x49, 0x54, 0x47}; // "ITG" after a byte that is not ASCII.
+  char start[4];
+  FILE *file = fopen(path, "rb");
+  if (!file) return false;
+  const bool compiled = fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, magic, sizeof magic) == 0;
+  fclose(file);
+  return compiled;
+}
