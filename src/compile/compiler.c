@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "adapt/adapt.h"
 #include "base/file.h"
 #include "calibrate/calibrate.h"
 #include "compile/float_network.h"
@@ -123,9 +124,14 @@ static itg_status check_options(const compile_run *run) {
   if (!options->dump) ITG_FAIL(run->diagnostic, ITG_ERROR_ARGUMENT, NULL, "dump_after needs a stream to print to");
   size_t count;
   const itg_pass *passes = itg_pass_list(&count);
-  bool known = strcmp(options->dump_after, "all") == 0 || strcmp(options->dump_after, "quantize") == 0 ||
-               strcmp(options->dump_after, "legalize") == 0;
-  char names[300] = "all, quantize, legalize";
+  bool known = strcmp(options->dump_after, "all") == 0;
+  char names[300] = "all";
+  static const char *const stages[] = {"adapt", "quantize", "legalize"};
+  for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+    known |= strcmp(options->dump_after, stages[i]) == 0;
+    const size_t length = strlen(names);
+    snprintf(names + length, sizeof names - length, ", %s", stages[i]);
+  }
   for (size_t i = 0; i < count; i++) {
     known |= strcmp(options->dump_after, passes[i].name) == 0;
     const size_t length = strlen(names);
@@ -165,6 +171,8 @@ static itg_status rewrite(compile_run *run) {
   }
   ITG_TRY(itg_float_network_from_graph(canonical, run->diagnostic, &run->network));
   ITG_TRY(itg_graph_clone(canonical, run->diagnostic, &run->graph));
+  ITG_TRY(itg_adapt_run(run->graph, run->diagnostic));
+  if (options->dump_after) dump_pass((void *)options, "adapt", run->graph);
   run->passes_seconds = itg_now() - start;
   return ITG_OK;
 }
