@@ -1,0 +1,3 @@
+# The end-to-end tests run the command itself.
+add_dependencies(test_cli intaglio-command)
+add_dependencies(test_cli_errors intaglio-command)
