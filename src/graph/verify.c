@@ -292,7 +292,7 @@ static itg_status check_all(checker *check, itg_stage stage) {
     if (stage < ITG_STAGE_LEGAL && (itg_op_get_info((int)node->op)->flags & ITG_OP_INTEGER))
       ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, node->name, "%s belongs to the integer dialect",
                itg_op_name((int)node->op));
-    ITG_TRY(check_inference(node, diagnostic));
+    if (stage < ITG_STAGE_LEGAL) ITG_TRY(check_inference(node, diagnostic)); // itg_verify_integer does it for codes.
     if (stage >= ITG_STAGE_CANONICAL && stage < ITG_STAGE_LEGAL) ITG_TRY(check_canonical(node, diagnostic));
     if (stage == ITG_STAGE_QUANTIZED) ITG_TRY(check_quantized(node, diagnostic));
   }
