@@ -10,12 +10,11 @@
 #define ITG_KERNELS_X86_GEMM_H
 
 #include "graph/graph.h"
-#include "kernels/x86/rescale.h"
+#include "kernels/x86/tile.h"
 
 enum {
   ROW_BLOCK = 24,    // Rows of one unit.
   COPY_CHUNK = 32,   // Gathering copies in whole chunks.
-  WIDE_STEPS = 254,  // |sum| of 254 pairs of s16*s8 < 2^31.
   HEADER_BYTES = 64, // Packed: header, then for each group its blocks.
 };
 
@@ -219,162 +218,6 @@ static void gather_rows(const itg_conv_task *t, const gemm_shape *s, const uint8
   }
 }
 
-// One register tile: `rows` pixels of one block of channels.
-typedef struct {
-  const uint8_t *rows[8];
-  size_t steps;
-  const uint8_t *block; // Packed parameters and weights.
-  uint8_t *out;
-  size_t out_stride; // Bytes between pixels.
-  size_t channels;
-  ending end;
-} tile;
-
-VECTOR_INLINE void run_tile(const tile *t, const int rows, const int vectors, const bool words) {
-  vector acc[8 * 4];
-  const uint8_t *weights = t->block + vectors * PARAMETER_BYTES;
-  const int step_bytes = words ? VECTOR_BYTES : DOT_BYTES;
-  const uint8_t *in[8];
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; r++) in[r] = t->rows[r];
-#pragma GCC unroll 4
-  for (int v = 0; v < vectors; v++) {
-    const vector bias = v_load(t->block + v * PARAMETER_BYTES + PARAMETER_BIAS * LANES * 4);
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) acc[r * vectors + v] = bias;
-  }
-  const vector half = v_set16(-32768);
-  for (size_t k = 0; k < t->steps; k++) {
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) {
-      const vector x = v_broadcast32(in[r] + 4 * k);
-      if (words) {
-        const vector centred = v_xor(x, half);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
-          acc[r * vectors + v] = v_dot_words(acc[r * vectors + v], centred, weights + v * step_bytes);
-      } else {
-        const bytes4 prepared = v_prepare_bytes(x);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
-          acc[r * vectors + v] = v_dot_bytes(acc[r * vectors + v], prepared, weights + v * step_bytes);
-      }
-    }
-    weights += vectors * step_bytes;
-  }
-#pragma GCC unroll 4
-  for (int v = 0; v < vectors; v++)
-    rescale_vector(acc + v, rows, vectors, (const int32_t *)(const void *)(t->block + v * PARAMETER_BYTES), &t->end);
-#pragma GCC unroll 8
-  for (int r = 0; r < rows; r++)
-    store_block(acc + r * vectors, vectors, &t->end, t->out + (size_t)r * t->out_stride, t->channels);
-}
-
-typedef void (*tile_function)(const tile *);
-#define TILE(rows, vectors)                                                                       \
-  static void tile_bytes_##rows##_##vectors(const tile *t) { run_tile(t, rows, vectors, false); } \
-  static void tile_words_##rows##_##vectors(const tile *t) { run_tile(t, rows, vectors, true); }
-#define ENTRY(rows, vectors) \
-  { tile_bytes_##rows##_##vectors, tile_words_##rows##_##vectors }
-TILE(1, 4)
-TILE(2, 4)
-TILE(3, 4)
-TILE(1, 2)
-TILE(2, 2)
-TILE(3, 2)
-TILE(4, 2)
-TILE(5, 2)
-TILE(1, 1)
-TILE(2, 1)
-TILE(3, 1)
-TILE(4, 1)
-TILE(5, 1)
-TILE(6, 1)
-TILE(7, 1)
-TILE(8, 1)
-#if LANES_16
-TILE(4, 4)
-TILE(5, 4)
-TILE(6, 4)
-TILE(6, 2)
-TILE(7, 2)
-TILE(8, 2)
-#endif
-
-// By vectors (1, 2, 4), rows - 1, words.
-static const tile_function tiles[3][8][2] = {
-    {ENTRY(1, 1), ENTRY(2, 1), ENTRY(3, 1), ENTRY(4, 1), ENTRY(5, 1), ENTRY(6, 1), ENTRY(7, 1), ENTRY(8, 1)},
-#if LANES_16
-    {ENTRY(1, 2), ENTRY(2, 2), ENTRY(3, 2), ENTRY(4, 2), ENTRY(5, 2), ENTRY(6, 2), ENTRY(7, 2), ENTRY(8, 2)},
-    {ENTRY(1, 4), ENTRY(2, 4), ENTRY(3, 4), ENTRY(4, 4), ENTRY(5, 4), ENTRY(6, 4)},
-#else
-    {ENTRY(1, 2), ENTRY(2, 2), ENTRY(3, 2), ENTRY(4, 2), ENTRY(5, 2)},
-    {ENTRY(1, 4), ENTRY(2, 4), ENTRY(3, 4)},
-#endif
-};
-#undef TILE
-#undef ENTRY
-static const size_t tile_rows[3] = {TILE_ROWS_1, TILE_ROWS_2, TILE_ROWS_4};
-
-// 64-bit accumulators: partial sums that fit 32 bits, added in 64; one pixel at a time. In a wide block the first bytes of
-// a vector's parameters are its 64-bit biases.
-static void run_wide(const itg_conv_task *c, const tile *t, size_t vectors, bool words, size_t first_channel) {
-  const size_t step_bytes = words ? VECTOR_BYTES : DOT_BYTES;
-  const vector half = v_set16(-32768);
-  for (size_t v = 0; v < vectors; v++) {
-    int64_t sums[LANES];
-    memcpy(sums, t->block + v * PARAMETER_BYTES, sizeof sums);
-    const uint8_t *weights = t->block + vectors * PARAMETER_BYTES + v * step_bytes;
-    for (size_t k = 0; k < t->steps;) {
-      const size_t last = t->steps - k < WIDE_STEPS ? t->steps : k + WIDE_STEPS;
-      vector acc = v_zero();
-      for (; k < last; k++, weights += vectors * step_bytes) {
-        const vector x = v_broadcast32(t->rows[0] + 4 * k);
-        acc = words ? v_dot_words(acc, v_xor(x, half), weights) : v_dot_bytes(acc, v_prepare_bytes(x), weights);
-      }
-      int32_t part[LANES];
-      v_store(part, acc);
-      for (size_t lane = 0; lane < LANES; lane++) sums[lane] += part[lane];
-    }
-    for (size_t lane = 0; lane < LANES; lane++) {
-      const size_t channel = lane_channel(vectors, v, lane);
-      if (channel >= t->channels) continue;
-      const size_t o = first_channel + channel;
-      const bool negative = c->negative_multiplier && sums[lane] < 0;
-      const int32_t code =
-          itg_requantize64(sums[lane], negative ? c->negative_multiplier[o] : c->multiplier[o],
-                           negative ? c->negative_shift[o] : c->shift[o], c->pre_shift, c->out_zero, c->low, c->high);
-      if (t->end.words) {
-        ((uint16_t *)(void *)t->out)[channel] = (uint16_t)code;
-      } else {
-        t->out[channel] = (uint8_t)code;
-      }
-    }
-  }
-}
-
-// Rows [first, first + count) of a group in tiles of nearly equal height.
-static void run_rows(const itg_conv_task *c, const gemm_shape *s, tile *t, size_t vectors, size_t first_channel,
-                     const uint8_t *const *rows, uint8_t *out, size_t count) {
-  if (c->wide) {
-    for (size_t r = 0; r < count; r++) {
-      t->rows[0] = rows[r];
-      t->out = out + r * t->out_stride;
-      run_wide(c, t, vectors, s->words, first_channel);
-    }
-    return;
-  }
-  const size_t index = vectors == 4 ? 2 : vectors - 1;
-  const size_t parts = (count + tile_rows[index] - 1) / tile_rows[index];
-  for (size_t i = 0, r = 0; i < parts; i++) {
-    const size_t next = (i + 1) * count / parts;
-    for (size_t j = r; j < next; j++) t->rows[j - r] = rows[j];
-    t->out = out + r * t->out_stride;
-    tiles[index][next - r - 1][s->words](t);
-    r = next;
-  }
-}
-
 static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
   const itg_conv_task *c = &task->conv;
   const gemm_shape s = shape_of(task);
@@ -382,8 +225,16 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
   const size_t in_size = element_bytes(c->in_type), out_size = element_bytes(c->out_type);
   const uint8_t *in = call->inputs[0];
   uint8_t *out = call->outputs[0];
+  const wide_rescale wide = {.multiplier = c->multiplier,
+                             .shift = c->shift,
+                             .negative_multiplier = c->negative_multiplier,
+                             .negative_shift = c->negative_shift,
+                             .step = 1,
+                             .pre_shift = c->pre_shift};
   tile t = {.steps = s.steps,
             .out_stride = (size_t)c->out_c * out_size,
+            .words = s.words,
+            .wide = c->wide ? &wide : NULL,
             .end = ending_of(c, ((const packed_header *)call->packed)->fast != 0)};
   const uint8_t *rows[ROW_BLOCK];
   size_t prepared = SIZE_MAX; // The (group, row block) that `rows` holds.
@@ -418,7 +269,7 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
         t.block = packed;
         t.channels = s.out_group - channel < width ? s.out_group - channel : width;
         const size_t first_channel = group * s.out_group + channel;
-        run_rows(c, &s, &t, vectors, first_channel, rows, out + (first * (size_t)c->out_c + first_channel) * out_size,
+        run_rows(&t, vectors, first_channel, rows, out + (first * (size_t)c->out_c + first_channel) * out_size,
                  last - first);
       }
       packed += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);

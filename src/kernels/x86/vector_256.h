@@ -144,6 +144,12 @@ VECTOR_INLINE vector v_shift_right64_signed(vector a, vector count) {
   const __m256i sign = _mm256_cmpgt_epi64(_mm256_setzero_si256(), a);
   return _mm256_xor_si256(_mm256_srlv_epi64(_mm256_xor_si256(a, sign), count), sign);
 }
+VECTOR_INLINE vector v_shift_left64_32(vector a) { return _mm256_slli_epi64(a, 32); }
+// The even s32 lanes, widened to 64 bits.
+VECTOR_INLINE vector v_even_signed(vector a) {
+  const __m256i sign = _mm256_srai_epi32(a, 31);
+  return _mm256_blend_epi32(a, _mm256_slli_epi64(sign, 32), 0xAA);
+}
 // The lower halves: even lanes of the result from `even`, odd ones from `odd`.
 VECTOR_INLINE vector v_merge_odd(vector even, vector odd) {
   return _mm256_blend_epi32(even, _mm256_shuffle_epi32(odd, 0xA0), 0xAA);

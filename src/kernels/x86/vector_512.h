@@ -120,6 +120,9 @@ VECTOR_INLINE vector v_shift_right64_same(vector a, int32_t count) {
   return _mm512_srl_epi64(a, _mm_cvtsi32_si128(count));
 }
 VECTOR_INLINE vector v_shift_right64_signed(vector a, vector count) { return _mm512_srav_epi64(a, count); }
+VECTOR_INLINE vector v_shift_left64_32(vector a) { return _mm512_slli_epi64(a, 32); }
+// The even s32 lanes, widened to 64 bits.
+VECTOR_INLINE vector v_even_signed(vector a) { return _mm512_srai_epi64(_mm512_slli_epi64(a, 32), 32); }
 // The lower halves: even lanes of the result from `even`, odd ones from `odd`.
 VECTOR_INLINE vector v_merge_odd(vector even, vector odd) {
   return _mm512_mask_shuffle_epi32(even, 0xAAAA, odd, (_MM_PERM_ENUM)0xA0);
