@@ -23,7 +23,7 @@ static bool is_foldable(const itg_node *node) {
   return outputs <= FREE_BYTES || outputs / GROWTH <= inputs;
 }
 
-static itg_status fold(itg_graph *graph, itg_node *node, itg_diagnostic *diagnostic) {
+static itg_status fold(itg_graph *graph, itg_node *node, bool *changed, itg_diagnostic *diagnostic) {
   void *data[4] = {0};
   if (node->output_count > 4) return ITG_OK;
   for (int32_t i = 0; i < node->output_count; i++) {
@@ -33,7 +33,10 @@ static itg_status fold(itg_graph *graph, itg_node *node, itg_diagnostic *diagnos
     data[i] = itg_arena_allocate(&graph->arena, bytes);
     ITG_TRY_MEMORY(data[i], diagnostic);
   }
-  ITG_TRY(itg_interpret_node(node, data, diagnostic));
+  const itg_status status = itg_interpret_node(node, data, diagnostic);
+  if (status == ITG_ERROR_UNSUPPORTED) return ITG_OK; // It stays; whoever needs it executed will say so.
+  ITG_TRY(status);
+  *changed = true;
   itg_graph_remove_node(graph, node);
   for (int32_t i = 0; i < node->output_count; i++) {
     if (node->outputs[i]) node->outputs[i]->data = data[i];
@@ -44,8 +47,7 @@ static itg_status fold(itg_graph *graph, itg_node *node, itg_diagnostic *diagnos
 itg_status itg_pass_fold_constants(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
     if (!is_foldable(node)) continue;
-    ITG_TRY(fold(graph, node, diagnostic));
-    *changed = true;
+    ITG_TRY(fold(graph, node, changed, diagnostic));
   }
   if (*changed) itg_graph_sweep(graph);
   return ITG_OK;

@@ -3,6 +3,7 @@
 #include "passes/list.h"
 
 static const itg_pass passes[] = {
+    {"fold-constants", itg_pass_fold_constants},
     {"eliminate", itg_pass_eliminate},
     {"recognise-norms", itg_pass_recognise_norms},
     {"recognise-activations", itg_pass_recognise_activations},
@@ -23,6 +24,7 @@ static const itg_pass passes[] = {
     {"sink-transposes", itg_pass_sink_transposes},
     {"merge-reshapes", itg_pass_merge_reshapes},
     {"fuse-activations", itg_pass_fuse_activations},
+    {"fold-constants", itg_pass_fold_constants},
     {"eliminate", itg_pass_eliminate},
 };
 

@@ -321,49 +321,108 @@ static bool find_groups(const itg_shape *in, const itg_shape *out, groups *resul
   }
 }
 
-// Reshape(Transpose(s)) = Transpose(Reshape(s)) when the dimensions that are merged lie side by side in s as well.
-static itg_status sink_reshape(sweep *state, itg_node *node, const itg_node *transpose) {
-  const int32_t *permutation = transpose->attributes.permutation.permutation;
-  itg_tensor *s = transpose->inputs[0];
-  const itg_shape *t = &node->inputs[0]->shape, *z = &node->outputs[0]->shape;
-  groups found;
-  if (!find_groups(t, z, &found)) return ITG_OK;
+// Reshape(Transpose(s)) = Transpose(Reshape(s)) when the dimensions that are merged lie side by side in s as well. Gives the
+// shape of Reshape(s) and the permutation behind it.
+static bool plan_reshape(const itg_shape *t, const itg_shape *z, const groups *found, const int32_t *permutation,
+                         itg_shape *shape, int32_t *back) {
   int32_t inverse[ITG_MAX_RANK], order[ITG_MAX_RANK], ordered = 0, previous = -1;
   invert(permutation, t->rank, inverse);
   bool seen[ITG_MAX_RANK] = {false};
   for (int32_t j = 0; j < t->rank; j++) { // Dimensions of s, as dimensions of t.
-    const int32_t i = inverse[j], group = found.of_input[i];
+    const int32_t i = inverse[j], group = found->of_input[i];
     if (group < 0) continue;
-    if (previous >= 0 && found.of_input[previous] == group) {
-      if (i < previous) return ITG_OK;
+    if (previous >= 0 && found->of_input[previous] == group) {
+      if (i < previous) return false;
     } else {
-      if (seen[group]) return ITG_OK;
+      if (seen[group]) return false;
       seen[group] = true;
       order[ordered++] = group;
     }
     previous = i;
   }
-  // The reshaped s: the output's dimensions group by group in s's order; those of 1 follow the dimension in front of them.
-  itg_shape shape = {.rank = z->rank};
-  int32_t back[ITG_MAX_RANK], filled = 0;
-  int32_t k = 0;
-  for (; k < z->rank && found.of_output[k] < 0; k++) {
-    shape.dims[filled] = 1;
-    back[k] = filled++;
+  // The output's dimensions group by group in s's order; those of 1 follow the dimension in front of them.
+  *shape = (itg_shape){.rank = z->rank};
+  int32_t filled = 0, first = 0;
+  for (; first < z->rank && found->of_output[first] < 0; first++) {
+    shape->dims[filled] = 1;
+    back[first] = filled++;
   }
-  const int32_t first = k;
   for (int32_t g = 0; g < ordered; g++) {
-    for (k = first; k < z->rank; k++) {
-      if (found.of_output[k] != order[g]) continue;
-      shape.dims[filled] = z->dims[k];
+    for (int32_t k = first; k < z->rank; k++) {
+      if (found->of_output[k] != order[g]) continue;
+      shape->dims[filled] = z->dims[k];
       back[k] = filled++;
-      for (int32_t one = k + 1; one < z->rank && found.of_output[one] < 0; one++) {
-        shape.dims[filled] = 1;
+      for (int32_t one = k + 1; one < z->rank && found->of_output[one] < 0; one++) {
+        shape->dims[filled] = 1;
         back[one] = filled++;
       }
     }
   }
-  ITG_TRY_MEMORY(itg_node_set_input(node, 0, s), state->diagnostic);
+  return true;
+}
+
+// The order of s's dimensions in which those of each group lie side by side: at the place of the group's innermost one.
+static void gather_groups(const itg_shape *t, const groups *found, const int32_t *permutation, int32_t *order) {
+  int32_t inverse[ITG_MAX_RANK], count = 0;
+  invert(permutation, t->rank, inverse);
+  for (int32_t j = 0; j < t->rank; j++) {
+    const int32_t group = found->of_input[inverse[j]];
+    bool is_innermost = true;
+    if (group < 0) {
+      order[count++] = j;
+      continue;
+    }
+    for (int32_t later = j + 1; later < t->rank; later++)
+      is_innermost = is_innermost && found->of_input[inverse[later]] != group;
+    for (int32_t i = 0; is_innermost && i < t->rank; i++) {
+      if (found->of_input[i] == group) order[count++] = permutation[i];
+    }
+  }
+}
+
+// Whether the permutation makes channels-first images of channels-last ones, and somebody may undo that behind the node.
+static bool may_vanish(const itg_node *node, const int32_t *permutation) {
+  const itg_tensor *y = node->outputs[0];
+  if (y->shape.rank < 3 || y->is_output || permutation[0] != 0 || permutation[1] != y->shape.rank - 1) return false;
+  for (int32_t i = 2; i < y->shape.rank; i++) {
+    if (permutation[i] != i - 1) return false;
+  }
+  for (int32_t i = 0; i < y->user_count; i++) {
+    const itg_op op = y->users[i]->op;
+    if (op == ITG_OP_RESHAPE || op == ITG_OP_MATMUL || op == ITG_OP_FULLY_CONNECTED || op == ITG_OP_GEMM) return false;
+  }
+  return true;
+}
+
+// A channel shuffle between channels-last operations arrives as one Transpose that both shuffles and restores channels-first.
+// Shuffling first and reshaping leaves the restoring behind, which can then vanish.
+static itg_status split_and_sink_reshape(sweep *state, itg_node *node, const itg_node *transpose, const groups *found) {
+  const int32_t *permutation = transpose->attributes.permutation.permutation;
+  itg_tensor *s = transpose->inputs[0];
+  const itg_shape *t = &node->inputs[0]->shape;
+  int32_t order[ITG_MAX_RANK], place[ITG_MAX_RANK], rest[ITG_MAX_RANK], back[ITG_MAX_RANK];
+  itg_shape shape;
+  gather_groups(t, found, permutation, order);
+  invert(order, t->rank, place);
+  for (int32_t i = 0; i < t->rank; i++) rest[i] = place[permutation[i]];
+  if (!plan_reshape(t, &node->outputs[0]->shape, found, rest, &shape, back) || !may_vanish(node, back)) return ITG_OK;
+  const itg_node *same = find_recorded(s, order);
+  itg_tensor *gathered = same ? same->outputs[0] : itg_insert_transpose(state->graph, node, s, order);
+  ITG_TRY_MEMORY(gathered, state->diagnostic);
+  if (!same) record(gathered->producer);
+  ITG_TRY_MEMORY(itg_node_set_input(node, 0, gathered), state->diagnostic);
+  return restore(state, node, &shape, back);
+}
+
+static itg_status sink_reshape(sweep *state, itg_node *node, const itg_node *transpose) {
+  const itg_shape *t = &node->inputs[0]->shape, *z = &node->outputs[0]->shape;
+  int32_t back[ITG_MAX_RANK];
+  groups found;
+  itg_shape shape;
+  if (!find_groups(t, z, &found)) return ITG_OK;
+  if (!plan_reshape(t, z, &found, transpose->attributes.permutation.permutation, &shape, back))
+    return split_and_sink_reshape(state, node, transpose, &found);
+  ITG_TRY_MEMORY(itg_node_set_input(node, 0, transpose->inputs[0]), state->diagnostic);
   return restore(state, node, &shape, back);
 }
 

@@ -1,0 +1,275 @@
+// Rewrites to the canonical graph: each hand-built graph gives the same outputs before and after, and has the expected form.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "adapt/adapt.h"
+#include "float_graph.h"
+#include "passes/passes.h"
+
+// Adds `y` as the output, canonicalises a copy, compares, and returns the copy. Destroys `graph`.
+static itg_graph *canonicalise(itg_graph *graph, itg_tensor *y) {
+  assert_true(itg_graph_add_output(graph, y));
+  itg_graph *copy = NULL;
+  itg_diagnostic diagnostic = {0};
+  assert_int_equal(itg_graph_verify(graph, ITG_STAGE_IMPORTED, NULL), ITG_OK);
+  assert_int_equal(itg_graph_clone(graph, NULL, &copy), ITG_OK);
+  if (itg_passes_run(copy, NULL, NULL, &diagnostic) != ITG_OK) {
+    itg_graph_print(copy, stderr);
+    fail_msg("%s: %s", diagnostic.subject, diagnostic.message);
+  }
+  assert_graphs_equal(graph, copy, 2e-5);
+  // The copy borrows constants; what the callers look at needs none.
+  itg_graph_destroy(graph);
+  return copy;
+}
+
+static void batch_norm_behind_convolutions_is_folded(void **state) {
+  (void)state;
+  for (int i = 0; i < 60; i++) {
+    random_state = (uint64_t)i + 1;
+    itg_graph *graph = new_graph();
+    itg_tensor *x = i % 3 ? add_input(graph, "x", DIMS(1, 4, 7, 6)) : add_input(graph, "x", DIMS(2, 4, 9));
+    itg_tensor *y = add_batch_norm(graph, add_random_conv(graph, x), 1);
+    itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_RELU, NULL, y));
+    assert_int_equal(count_op(result, ITG_OP_AFFINE) + count_op(result, ITG_OP_RELU), 0);
+    itg_graph_destroy(result);
+  }
+}
+
+// The fold that everybody gets wrong: the padding belongs to the normalised values.
+static void batch_norm_before_padded_convolutions_stays(void **state) {
+  (void)state;
+  for (int i = 0; i < 60; i++) {
+    random_state = (uint64_t)i + 100;
+    itg_graph *graph = new_graph();
+    itg_tensor *x = add_input(graph, "x", DIMS(1, 4, 6, 5));
+    itg_tensor *y = add_random_conv(graph, add_batch_norm(graph, x, 1));
+    itg_graph *result = canonicalise(graph, y);
+    assert_int_equal(count_op(result, ITG_OP_AFFINE), 1);
+    // One in front, one behind; the latter is a Reshape when the output has one channel or pixel, and nothing when one each.
+    const int moves = count_op(result, ITG_OP_TRANSPOSE) + count_op(result, ITG_OP_RESHAPE);
+    assert_true(moves >= 1 && moves <= 2);
+    itg_graph_destroy(result);
+  }
+}
+
+static void transposed_convolutions_keep_their_groups(void **state) {
+  (void)state;
+  for (int i = 0; i < 40; i++) {
+    random_state = (uint64_t)i + 1000;
+    itg_graph *graph = new_graph();
+    const int group = random_int(1, 2), rank = random_int(1, 2);
+    itg_tensor *x = rank == 2 ? add_input(graph, "x", DIMS(1, 4, 5, 4)) : add_input(graph, "x", DIMS(1, 4, 5));
+    itg_attributes attributes = {.conv = {.window = random_window(rank, &x->shape.dims[2], true), .group = group}};
+    for (int d = 0; d < rank; d++)
+      attributes.conv.output_padding[d] = random_int(0, attributes.conv.window.stride[d] - 1);
+    itg_shape weight = {.rank = rank + 2, .dims = {4, 3}};
+    for (int d = 0; d < rank; d++) weight.dims[d + 2] = attributes.conv.window.kernel[d];
+    itg_tensor *y = ADD_NODE(graph, ITG_OP_CONV_TRANSPOSE, &attributes, x, add_random(graph, weight, -1, 1));
+    y = add_batch_norm(graph, y, 1);
+    const itg_shape channels = rank == 2 ? DIMS(3 * group, 1, 1) : DIMS(3 * group, 1);
+    y = ADD_NODE(graph, ITG_OP_PRELU, NULL, y, add_random(graph, channels, 0, 1));
+    itg_graph *result = canonicalise(graph, y);
+    assert_int_equal(count_op(result, ITG_OP_AFFINE), 0);
+    if (rank == 2) assert_int_equal(count_op(result, ITG_OP_PRELU), 0);
+    itg_graph_destroy(result);
+  }
+}
+
+static void matmul_with_bias_becomes_fully_connected(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(2, 3, 5));
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_MATMUL, NULL, x, add_random(graph, DIMS(5, 4), -1, 1));
+  y = ADD_NODE(graph, ITG_OP_ADD, NULL, add_random(graph, DIMS(4), -1, 1), y);
+  y = ADD_NODE(graph, ITG_OP_DIV, NULL, y, add_scalar(graph, 3));
+  y = ADD_NODE(graph, ITG_OP_RELU, NULL, y);
+  itg_graph *result = canonicalise(graph, y);
+  assert_int_equal(result->node_count, 1);
+  assert_int_equal(result->first->op, ITG_OP_FULLY_CONNECTED);
+  itg_graph_destroy(result);
+
+  for (int i = 0; i < 16; i++) {
+    graph = new_graph();
+    itg_attributes gemm = {.gemm = {.alpha = 0.5, .beta = 2, .transpose_a = i & 1, .transpose_b = i >> 1 & 1}};
+    x = i & 1 ? add_input(graph, "x", DIMS(5, 3)) : add_input(graph, "x", DIMS(3, 5));
+    itg_tensor *b = add_random(graph, i >> 1 & 1 ? DIMS(4, 5) : DIMS(5, 4), -1, 1);
+    const itg_shape shapes[4] = {DIMS(4), DIMS(1, 4), DIMS(1), DIMS(3, 4)};
+    y = ADD_NODE(graph, ITG_OP_GEMM, &gemm, x, b, add_random(graph, shapes[i >> 2], -1, 1));
+    result = canonicalise(graph, add_batch_norm(graph, y, 1));
+    assert_int_equal(count_op(result, ITG_OP_FULLY_CONNECTED), i >> 2 == 3 ? 0 : 1);
+    itg_graph_destroy(result);
+  }
+}
+
+// The tail of an image network: convolution, flatten, BatchNorm of the features, FullyConnected.
+static void flatten_is_absorbed_by_the_weights(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(1, 3, 6, 5));
+  itg_attributes conv = {.conv = {.window = {2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, .group = 1}};
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_CONV, &conv, x, add_random(graph, DIMS(4, 3, 3, 3), -1, 1));
+  y = ADD_NODE(graph, ITG_OP_PRELU, NULL, y, add_random(graph, DIMS(4, 1, 1), 0, 1));
+  y = add_batch_norm(graph, add_reshape(graph, y, DIMS(1, 120)), 1);
+  y = ADD_NODE(graph, ITG_OP_MATMUL, NULL, y, add_random(graph, DIMS(120, 8), -1, 1));
+  itg_graph *result = canonicalise(graph, add_batch_norm(graph, y, 1));
+  assert_int_equal(count_op(result, ITG_OP_TRANSPOSE), 1);
+  assert_int_equal(count_op(result, ITG_OP_RESHAPE), 1);
+  assert_int_equal(count_op(result, ITG_OP_PRELU), 0);
+  assert_int_equal(result->node_count, 5);
+  itg_graph_destroy(result);
+}
+
+static void residual_networks_need_one_transpose(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(1, 3, 8, 8));
+  itg_attributes conv = {.conv = {.window = {2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, .group = 1}};
+  itg_tensor *stream = ADD_NODE(graph, ITG_OP_CONV, &conv, x, add_random(graph, DIMS(6, 3, 3, 3), -0.5, 0.5));
+  for (int i = 0; i < 3; i++) {
+    itg_tensor *y = add_batch_norm(graph, stream, 1);
+    y = ADD_NODE(graph, ITG_OP_CONV, &conv, y, add_random(graph, DIMS(6, 6, 3, 3), -0.2, 0.2));
+    y = ADD_NODE(graph, ITG_OP_PRELU, NULL, y, add_random(graph, DIMS(6, 1, 1), 0, 1));
+    // Squeeze and excitation.
+    itg_attributes mean = {.reduce = {.axes = 0xc, .keep_dims = 1}}, one = conv;
+    one.conv.window = (itg_window){2, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
+    itg_tensor *gate = ADD_NODE(graph, ITG_OP_REDUCE_MEAN, &mean, y);
+    gate = ADD_NODE(graph, ITG_OP_CONV, &one, gate, add_random(graph, DIMS(6, 6, 1, 1), -0.5, 0.5));
+    y = ADD_NODE(graph, ITG_OP_MUL, NULL, y, ADD_NODE(graph, ITG_OP_SIGMOID, NULL, gate));
+    stream = ADD_NODE(graph, ITG_OP_ADD, NULL, stream, y);
+  }
+  itg_attributes mean = {.reduce = {.axes = 0xc, .keep_dims = 1}};
+  stream = ADD_NODE(graph, ITG_OP_REDUCE_MEAN, &mean, add_batch_norm(graph, stream, 1));
+  itg_tensor *y = add_reshape(graph, stream, DIMS(1, 6));
+  assert_true(itg_graph_add_output(graph, y));
+  itg_graph *copy = NULL;
+  assert_int_equal(itg_graph_clone(graph, NULL, &copy), ITG_OK);
+  assert_int_equal(itg_passes_run(copy, NULL, NULL, NULL), ITG_OK);
+  assert_int_equal(count_op(copy, ITG_OP_TRANSPOSE), 1);
+  assert_int_equal(count_op(copy, ITG_OP_RESHAPE), 1);
+  assert_int_equal(count_op(copy, ITG_OP_AFFINE), 4);
+  assert_int_equal(itg_adapt_run(copy, NULL), ITG_OK);
+  assert_int_equal(copy->stage, ITG_STAGE_ADAPTED);
+  assert_int_equal(count_op(copy, ITG_OP_ADD_AFFINE), 3);
+  assert_int_equal(count_op(copy, ITG_OP_AFFINE), 1);
+  assert_graphs_equal(graph, copy, 2e-5);
+  itg_graph_destroy(graph);
+  itg_graph_destroy(copy);
+}
+
+static void channel_shuffle_moves_along(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(1, 4, 5, 6));
+  itg_attributes conv = {.conv = {.window = {2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, .group = 2}};
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_CONV, &conv, x, add_random(graph, DIMS(4, 2, 3, 3), -1, 1));
+  y = add_reshape(graph, y, DIMS(1, 2, 2, 5, 6));
+  y = add_transpose(graph, y, (int[]){0, 2, 1, 3, 4});
+  y = add_reshape(graph, y, DIMS(1, 4, 5, 6));
+  y = ADD_NODE(graph, ITG_OP_CONV, &conv, y, add_random(graph, DIMS(4, 2, 3, 3), -1, 1));
+  y = add_transpose(graph, y, (int[]){0, 2, 3, 1});
+  itg_graph *result = canonicalise(graph, add_reshape(graph, y, DIMS(1, 60, 2)));
+  assert_int_equal(count_op(result, ITG_OP_TRANSPOSE), 2); // Input and shuffle.
+  itg_graph_destroy(result);
+}
+
+static void pixel_shuffle_is_recognised(void **state) {
+  (void)state;
+  const int orders[3][6] = {{0, 1, 4, 2, 5, 3}, {0, 3, 4, 1, 5, 2}, {0, 3, 5, 1, 2, 4}};
+  for (int i = 0; i < 3; i++) {
+    itg_graph *graph = new_graph();
+    itg_tensor *x = add_input(graph, "x", i < 2 ? DIMS(1, 12, 5, 4) : DIMS(1, 3, 10, 8));
+    const itg_shape six[3] = {DIMS(1, 3, 2, 2, 5, 4), DIMS(1, 2, 2, 3, 5, 4), DIMS(1, 3, 5, 2, 4, 2)};
+    itg_tensor *y = add_transpose(graph, add_reshape(graph, x, six[i]), orders[i]);
+    itg_graph *result = canonicalise(graph, add_reshape(graph, y, i < 2 ? DIMS(1, 3, 10, 8) : DIMS(1, 12, 5, 4)));
+    assert_int_equal(count_op(result, i < 2 ? ITG_OP_DEPTH_TO_SPACE : ITG_OP_SPACE_TO_DEPTH), 1);
+    itg_graph_destroy(result);
+  }
+}
+
+static void padding_moves_into_windows(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    itg_graph *graph = new_graph();
+    itg_tensor *x = add_input(graph, "x", DIMS(1, 2, 6, 5));
+    itg_attributes pad = {.pad = {.begin = {0, 0, 1, 0}, .end = {0, 0, 1, 1}}};
+    if (i == 2) pad.pad.value = -INFINITY;
+    if (i == 3) pad.pad.value = 0.5; // Stays.
+    itg_tensor *y = ADD_NODE(graph, ITG_OP_PAD, &pad, x);
+    itg_attributes window = {.pool = {.window = {2, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}}};
+    itg_attributes conv = {.conv = {.window = window.pool.window, .group = 1}};
+    if (i == 0 || i == 3)
+      y = ADD_NODE(graph, ITG_OP_CONV, &conv, y, add_random(graph, DIMS(3, 2, 3, 3), -1, 1));
+    else
+      y = ADD_NODE(graph, i == 1 ? ITG_OP_AVERAGE_POOL : ITG_OP_MAX_POOL, &window, y);
+    itg_graph *result = canonicalise(graph, y);
+    assert_int_equal(count_op(result, ITG_OP_PAD), i == 3 ? 1 : 0);
+    itg_graph_destroy(result);
+  }
+}
+
+static void scale_and_shift_become_affine(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(1, 3, 4, 4));
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_SUB, NULL, x, add_random(graph, DIMS(1, 3, 1, 1), 0, 1));
+  y = ADD_NODE(graph, ITG_OP_DIV, NULL, y, add_random(graph, DIMS(3, 1, 1), 1, 2));
+  y = ADD_NODE(graph, ITG_OP_SUB, NULL, add_scalar(graph, 0.5), y);
+  itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_TANH, NULL, y));
+  assert_int_equal(count_op(result, ITG_OP_AFFINE), 1);
+  assert_int_equal(count_op(result, ITG_OP_SUB) + count_op(result, ITG_OP_DIV), 0);
+  itg_graph_destroy(result);
+}
+
+static void idle_and_duplicate_nodes_disappear(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(2, 3));
+  itg_tensor *a = ADD_NODE(graph, ITG_OP_IDENTITY, NULL, ADD_NODE(graph, ITG_OP_TANH, NULL, x));
+  itg_tensor *b = add_reshape(graph, ADD_NODE(graph, ITG_OP_TANH, NULL, x), DIMS(2, 3));
+  itg_tensor *dead = ADD_NODE(graph, ITG_OP_EXP, NULL, a);
+  assert_int_equal(dead->user_count, 0);
+  b = ADD_NODE(graph, ITG_OP_MUL, NULL, b, add_scalar(graph, 1));
+  itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_ADD, NULL, a, b));
+  assert_int_equal(result->node_count, 2);
+  itg_graph_destroy(result);
+
+  graph = new_graph(); // An output that is an input keeps its name.
+  x = add_input(graph, "x", DIMS(2, 3));
+  result = canonicalise(graph, ADD_NODE(graph, ITG_OP_IDENTITY, NULL, x));
+  assert_int_equal(result->node_count, 1);
+  itg_graph_destroy(result);
+}
+
+static void constants_are_folded(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(2, 3));
+  itg_tensor *c = ADD_NODE(graph, ITG_OP_EXP, NULL, add_random(graph, DIMS(3), -1, 1));
+  c = ADD_NODE(graph, ITG_OP_ADD, NULL, c, add_random(graph, DIMS(2, 3), -1, 1));
+  itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_MUL, NULL, x, c));
+  assert_int_equal(result->node_count, 1);
+  itg_graph_destroy(result);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(batch_norm_behind_convolutions_is_folded),
+      cmocka_unit_test(batch_norm_before_padded_convolutions_stays),
+      cmocka_unit_test(transposed_convolutions_keep_their_groups),
+      cmocka_unit_test(matmul_with_bias_becomes_fully_connected),
+      cmocka_unit_test(flatten_is_absorbed_by_the_weights),
+      cmocka_unit_test(residual_networks_need_one_transpose),
+      cmocka_unit_test(channel_shuffle_moves_along),
+      cmocka_unit_test(pixel_shuffle_is_recognised),
+      cmocka_unit_test(padding_moves_into_windows),
+      cmocka_unit_test(scale_and_shift_become_affine),
+      cmocka_unit_test(idle_and_duplicate_nodes_disappear),
+      cmocka_unit_test(constants_are_folded),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
