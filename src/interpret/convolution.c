@@ -43,7 +43,9 @@ itg_status itg_prepare_conv(const itg_call *call, itg_preparation *preparation, 
   plan->group_in = g->channels / plan->group;
   plan->group_out = g->out_channels / plan->group;
   plan->k = (size_t)(g->taps * plan->group_in);
-  plan->direct = g->taps == 1 && g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
+  plan->direct = g->taps == 1;
+  for (int d = 0; d < 3; d++) // No window lies in the padding, at either end.
+    plan->direct = plan->direct && g->pad[d] == 0 && (g->out[d] - 1) * g->stride[d] < g->in[d];
   if (g->channels_last) {
     plan->packed_count = align_floats(itg_gemm_packed_count(plan->k, (size_t)plan->group_out));
     const size_t all = plan->packed_count * (size_t)plan->group;
