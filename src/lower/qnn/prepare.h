@@ -1,0 +1,32 @@
+// LEGAL graph -> context binary, through the vendor's offline compiler.
+#ifndef ITG_LOWER_QNN_PREPARE_H
+#define ITG_LOWER_QNN_PREPARE_H
+
+#include "graph/graph.h"
+#include "npu/qnn/context.h"
+
+typedef struct itg_qnn_prepare_options {
+  const char *directory;  // Of the vendor's library; NULL searches (itg_qnn_search_path).
+  int optimization_level; // 1..3; 0 stands for 3.
+} itg_qnn_prepare_options;
+
+typedef struct itg_qnn_blob {
+  void *data; // malloc'ed
+  size_t size;
+  itg_qnn_port *inputs, *outputs; // malloc'ed; order of the graph
+  uint32_t input_count, output_count;
+  size_t op_count; // QNN operations.
+  char build[128]; // Of the library that made it.
+} itg_qnn_blob;
+
+// Name of the one graph inside every context binary of ours.
+#define ITG_QNN_GRAPH_NAME "intaglio"
+
+// Builds in this process: the vendor's code may crash or hang, so servers and commands run it in a child.
+// Errors: UNSUPPORTED (node and rule, in the validator's words), DEVICE, VERSION, MEMORY.
+ITG_MUST_USE itg_status itg_qnn_prepare(const itg_graph *graph, const itg_target *target,
+                                        const itg_qnn_prepare_options *options, itg_diagnostic *diagnostic,
+                                        itg_qnn_blob *out);
+void itg_qnn_blob_free(itg_qnn_blob *blob);
+
+#endif
