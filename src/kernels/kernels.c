@@ -32,8 +32,8 @@ const itg_kernel *itg_kernel_find(const itg_task *task, uint32_t isa_mask) {
   return NULL;
 }
 
-static const char *const isa_names[ITG_ISA_COUNT] = {"reference", "avx2",    "avxvnni", "avx512vnni",
-                                                     "neon",      "neondot", "hvx"};
+static const char *const isa_names[ITG_ISA_COUNT] = {"reference", "avx2", "avxvnni", "avx512vnni", "neon",
+                                                     "neondot",   "hvx",  "htp-v68", "htp-v73"};
 
 const char *itg_isa_name(itg_isa isa) { return isa < ITG_ISA_COUNT ? isa_names[isa] : "?"; }
 
@@ -68,6 +68,7 @@ bool itg_isa_detect(const char *highest, uint32_t *mask) {
       if (strcmp(highest, isa_names[i]) == 0) limit = i;
     }
     if (limit < 0) return false;
+    if (limit == ITG_ISA_HTP_V68 || limit == ITG_ISA_HTP_V73) found = 1u << ITG_ISA_REFERENCE | 1u << limit;
     found &= (2u << limit) - 1;
   }
   *mask = found;

@@ -9,10 +9,11 @@
 const itg_kernel *itg_kernel_find(const itg_task *task, uint32_t isa_mask);
 // All kernels, for tests and benchmarks.
 const itg_kernel *const *itg_kernel_list(size_t *count);
-// "reference", "avx2", "avxvnni", "avx512vnni", "neon", "neondot", "hvx".
+// "reference", "avx2", "avxvnni", "avx512vnni", "neon", "neondot", "hvx", "htp-v68", "htp-v73".
 const char *itg_isa_name(itg_isa isa);
 // The instruction sets that this machine has, as a mask (cpuid/getauxval), cut at `highest` by name when it is not NULL
-// (false: unknown name). "avx2" also removes all that imply more.
+// (false: unknown name). "avx2" also removes all that imply more. "htp-v68" and "htp-v73" choose the NPU's arithmetic
+// instead: the reference with the profile's own matrix operations.
 bool itg_isa_detect(const char *highest, uint32_t *mask);
 
 #endif

@@ -29,6 +29,10 @@ typedef struct itg_conv_task {
   const int8_t *weight; // [out_c, kernel_h, kernel_w, in_c/group]; transposed: [out_c/group, kh, kw, in_c]
   const int32_t *bias, *multiplier, *shift;            // [out_c]
   const int32_t *negative_multiplier, *negative_shift; // [out_c] or NULL
+  // The real scales, for kernels of a target's own arithmetic (kernels/htp); native kernels never read them.
+  double in_scale, out_scale;
+  const double *weight_scale; // [weight_scale_count]: 1 or out_c (transposed: out_c/group)
+  int32_t weight_scale_count;
 } itg_conv_task;
 
 typedef struct itg_matmul_task { // out[b] = a[b] x b[b]; batch offsets are in elements, one an output matrix
@@ -37,6 +41,7 @@ typedef struct itg_matmul_task { // out[b] = a[b] x b[b]; batch offsets are in e
   int32_t a_type, b_type, out_type; // a U8/U16, b U8/S8
   int32_t a_zero, b_zero, out_zero, low, high, wide, pre_shift, multiplier, shift;
   const int64_t *a_offset, *b_offset; // [batch]
+  double a_scale, b_scale, out_scale; // As in itg_conv_task.
 } itg_matmul_task;
 
 // Element-wise with broadcasting: shapes right-aligned to `rank` dimensions, strides in elements (0 where broadcast).
@@ -196,6 +201,8 @@ typedef enum itg_isa { // Order of preference within an architecture; later is b
   ITG_ISA_NEON,
   ITG_ISA_NEON_DOTPROD,
   ITG_ISA_HVX,
+  ITG_ISA_HTP_V68, // Not instruction sets but arithmetic profiles (docs/ARITHMETIC.md 6): the NPU's own rounding.
+  ITG_ISA_HTP_V73,
   ITG_ISA_COUNT,
 } itg_isa;
 

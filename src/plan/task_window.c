@@ -56,7 +56,14 @@ void itg_plan_conv(const itg_node *node, itg_conv_task *task) {
                           .multiplier = node->inputs[ITG_Q_CONV_MULTIPLIER]->data,
                           .shift = node->inputs[ITG_Q_CONV_SHIFT]->data,
                           .negative_multiplier = negative_multiplier ? negative_multiplier->data : NULL,
-                          .negative_shift = negative_shift ? negative_shift->data : NULL};
+                          .negative_shift = negative_shift ? negative_shift->data : NULL,
+                          .in_scale = x->encoding->scales[0],
+                          .out_scale = out->encoding->scales[0]};
+  const itg_encoding *weight = node->inputs[ITG_Q_CONV_WEIGHT]->encoding;
+  if (weight) {
+    task->weight_scale = weight->scales;
+    task->weight_scale_count = (int32_t)weight->count;
+  }
   if (node->op == ITG_OP_Q_FULLY_CONNECTED)
     set_rows(node, task);
   else
@@ -91,7 +98,10 @@ itg_status itg_plan_matmul(const itg_node *node, itg_arena *arena, itg_diagnosti
                             .multiplier = rq->multiplier,
                             .shift = rq->shift,
                             .a_offset = a_offset,
-                            .b_offset = b_offset};
+                            .b_offset = b_offset,
+                            .a_scale = a->encoding->scales[0],
+                            .b_scale = b->encoding->scales[0],
+                            .out_scale = out->encoding->scales[0]};
   // Broadcasting over whole matrices: strides of the leading dimensions, counted in matrices.
   const itg_shape lead = itg_shape_of(leading, out->shape.dims);
   const itg_shape lead_a = itg_shape_of(a->shape.rank - 2, a->shape.dims);

@@ -1,0 +1,49 @@
+// The NPU's own requantization (docs/ARITHMETIC.md 6), as measured on the vendor's library: what a convolution, fully
+// connected layer or MatMul does with its sums on Hexagon v68/v69 and on v73 and later. Integer once the rule is made.
+#ifndef ITG_KERNELS_HTP_RULE_H
+#define ITG_KERNELS_HTP_RULE_H
+
+#include "kernels/task.h"
+#include "tensor/requantize.h"
+
+// One output channel. S = f32(f32(s_x*s_w)/s_y), for 16 bits 256*S; S = M*2^exponent with M in [0.5, 1).
+typedef struct itg_htp_rule {
+  int64_t mantissa; // hu(M*2^bits), bits = 11 (v68), 12 (v73, 8 bits), 22 (v73, 16 bits)
+  int64_t addend;   // Joins the sum: bias and, on v68, the output zero point; for 16 bits in units of 256.
+  int32_t exponent;
+  int32_t is_v73, is_wide; // wide: 16-bit activations
+} itg_htp_rule;
+
+// Makes the rule of a channel. `weight_sum` is the sum of the channel's weights over all taps.
+void itg_htp_rule_make(int is_v73, int is_wide, double in_scale, double weight_scale, double out_scale, int32_t bias,
+                       int64_t weight_sum, int32_t in_zero, int32_t out_zero, itg_htp_rule *rule);
+
+// floor(value * 2^exponent) for |exponent| <= 62.
+static inline int64_t itg_htp_scale(int64_t value, int32_t exponent) {
+  return exponent < 0 ? value >> (exponent < -62 ? 62 : -exponent) : value * ((int64_t)1 << exponent);
+}
+
+// `raw` is the sum of w*x over the codes as they are (zero point included; padding holds the zero point), `centred` the sum
+// of w*(x - zero point).
+static inline int32_t itg_htp_apply(const itg_htp_rule *rule, int64_t raw, int64_t centred, int32_t out_zero,
+                                    int32_t low, int32_t high) {
+  int64_t code;
+  if (!rule->is_wide) {
+    const int64_t a = itg_htp_scale(centred + rule->addend, rule->exponent + 3);
+    code = rule->is_v73 ? out_zero + (((2 * a + 1) * rule->mantissa + (1 << 15)) >> 16)
+                        : (a * rule->mantissa + (1 << 13)) >> 14;
+  } else {
+    const int64_t a = (raw >> 8) + rule->addend;
+    if (rule->is_v73) {
+      code = out_zero + (((2 * itg_htp_scale(a, rule->exponent + 7) + 1) * rule->mantissa + (1 << 29)) >> 30);
+    } else {
+      const int32_t shift = 11 - rule->exponent;
+      code = shift < 1
+                 ? itg_htp_scale(a * rule->mantissa, -shift)
+                 : (a * rule->mantissa + ((int64_t)1 << (shift > 62 ? 61 : shift - 1))) >> (shift > 62 ? 62 : shift);
+    }
+  }
+  return (int32_t)itg_clamp_i64(code, low, high);
+}
+
+#endif
