@@ -8,6 +8,8 @@
 typedef struct itg_qnn_prepare_options {
   const char *directory;  // Of the vendor's library; NULL searches (itg_qnn_search_path).
   int optimization_level; // 1..3; 0 stands for 3.
+  int timeout_seconds;    // Of itg_qnn_prepare_isolated; 0 stands for 600.
+  size_t memory_bytes;    // Address space the child may take; 0 stands for 8 GiB.
 } itg_qnn_prepare_options;
 
 typedef struct itg_qnn_blob {
@@ -27,6 +29,11 @@ typedef struct itg_qnn_blob {
 ITG_MUST_USE itg_status itg_qnn_prepare(const itg_graph *graph, const itg_target *target,
                                         const itg_qnn_prepare_options *options, itg_diagnostic *diagnostic,
                                         itg_qnn_blob *out);
+// The same in a child process with limits on time and memory: a crash or hang of the vendor's code is an error of this call,
+// and nothing it prints reaches our standard output. Equal inputs give equal bytes. Additional error: TIMEOUT.
+ITG_MUST_USE itg_status itg_qnn_prepare_isolated(const itg_graph *graph, const itg_target *target,
+                                                 const itg_qnn_prepare_options *options, itg_diagnostic *diagnostic,
+                                                 itg_qnn_blob *out);
 void itg_qnn_blob_free(itg_qnn_blob *blob);
 
 #endif
