@@ -153,8 +153,10 @@ static bool add_user(itg_tensor *tensor, itg_node *node) {
   return true;
 }
 
+// Searched from the end: callers that take a tensor's users away one by one mostly take the last, and a tensor may have
+// a million of them.
 static void remove_user(itg_tensor *tensor, const itg_node *node) {
-  for (int32_t i = 0; i < tensor->user_count; i++) {
+  for (int32_t i = tensor->user_count - 1; i >= 0; i--) {
     if (tensor->users[i] != node) continue;
     memmove(&tensor->users[i], &tensor->users[i + 1], (size_t)(tensor->user_count - i - 1) * sizeof tensor->users[0]);
     tensor->user_count--;

@@ -34,7 +34,7 @@ typedef struct itg_import_problems {
   size_t count, capacity;
 } itg_import_problems;
 
-// Reads an ONNX model (opset 7..23). Initializers stay mapped; constant sub-graphs are folded; unknown dimensions are fixed
+// Reads an ONNX model (opset 6..23). Initializers stay mapped; constant sub-graphs are folded; unknown dimensions are fixed
 // by `options` (NULL: none). When `problems` is not NULL, every node that is not supported is listed there (the call still
 // fails when there is one); free its arena afterwards.
 // Errors: IO, FORMAT (subject "byte N" or a node), LIMIT, UNSUPPORTED (names node, op, reason), SHAPE (names the input whose

@@ -19,7 +19,6 @@ itg_status itg_onnx_convert_scalar(itg_onnx_importer *importer, int op) {
   } lines[] = {
       {ITG_OP_LEAKY_RELU, "alpha", NULL, 0.01, 0},
       {ITG_OP_ELU, "alpha", NULL, 1, 0},
-      {ITG_OP_SELU, "alpha", "gamma", 1.67326319217681884765625, 1.05070102214813232421875},
       {ITG_OP_CELU, "alpha", NULL, 1, 0},
       {ITG_OP_THRESHOLDED_RELU, "alpha", NULL, 1, 0},
       {ITG_OP_HARD_SIGMOID, "alpha", "beta", 0.2, 0.5},
@@ -35,6 +34,25 @@ itg_status itg_onnx_convert_scalar(itg_onnx_importer *importer, int op) {
   itg_tensor *x, *y;
   ITG_TRY(itg_onnx_required(importer, 0, &x));
   ITG_TRY(itg_onnx_unary(importer, NULL, (itg_op)op, &attributes, x, &y));
+  return itg_onnx_finish(importer, y);
+}
+
+// SELU has its two famous numbers; with others it is a scaled ELU.
+itg_status itg_onnx_convert_selu(itg_onnx_importer *importer, int op) {
+  const double alpha = 1.67326319217681884765625, gamma = 1.05070102214813232421875;
+  itg_attributes attributes = {0};
+  itg_tensor *x, *factor, *y;
+  ITG_TRY(itg_onnx_required(importer, 0, &x));
+  ITG_TRY(itg_onnx_get_float(importer, "alpha", alpha, &attributes.scalar.alpha));
+  ITG_TRY(itg_onnx_get_float(importer, "gamma", gamma, &attributes.scalar.beta));
+  if ((float)attributes.scalar.alpha == (float)alpha && (float)attributes.scalar.beta == (float)gamma) {
+    ITG_TRY(itg_onnx_unary(importer, NULL, (itg_op)op, &attributes, x, &y));
+    return itg_onnx_finish(importer, y);
+  }
+  ITG_TRY(itg_onnx_filled(importer, "gamma", x->dtype, attributes.scalar.beta, NULL, &factor));
+  attributes.scalar.beta = 0;
+  ITG_TRY(itg_onnx_unary(importer, "elu", ITG_OP_ELU, &attributes, x, &y));
+  ITG_TRY(itg_onnx_binary(importer, NULL, ITG_OP_MUL, y, factor, &y));
   return itg_onnx_finish(importer, y);
 }
 
@@ -137,10 +155,26 @@ itg_status itg_onnx_convert_dropout(itg_onnx_importer *importer, int op) {
   return itg_onnx_bind(importer, 1, mask);
 }
 
+// Opset 6: the second operand may start at dimension `axis` of the first, PRelu's slopes at the channels; later opsets
+// align it at the end.
+static itg_status align_second(itg_onnx_importer *importer, int op, const itg_tensor *a, itg_tensor **b) {
+  int64_t broadcast, given = 1;
+  int32_t axis;
+  ITG_TRY(itg_onnx_get_int(importer, "broadcast", 0, &broadcast));
+  const bool slopes = op == ITG_OP_PRELU && (*b)->shape.rank == 1 && (*b)->shape.dims[0] > 1 && a->shape.rank > 1;
+  if (importer->opset > 6 || (!slopes && (!broadcast || !itg_onnx_attribute_find(importer, "axis")))) return ITG_OK;
+  if (!slopes) ITG_TRY(itg_onnx_get_int(importer, "axis", 0, &given));
+  ITG_TRY(itg_onnx_axis(importer, given, a->shape.rank, &axis));
+  itg_shape shape = (*b)->shape;
+  while (shape.rank < a->shape.rank - axis) shape.dims[shape.rank++] = 1;
+  return itg_onnx_reshape(importer, "aligned", *b, &shape, b);
+}
+
 static itg_status convert_pair(itg_onnx_importer *importer, int op, const itg_attributes *attributes) {
   itg_tensor *inputs[2], *y;
   ITG_TRY(itg_onnx_required(importer, 0, &inputs[0]));
   ITG_TRY(itg_onnx_required(importer, 1, &inputs[1]));
+  ITG_TRY(align_second(importer, op, inputs[0], &inputs[1]));
   ITG_TRY(itg_onnx_emit(importer, NULL, (itg_op)op, attributes, NULL, 2, inputs, &y));
   return itg_onnx_finish(importer, y);
 }

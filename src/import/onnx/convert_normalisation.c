@@ -5,13 +5,15 @@
 
 itg_status itg_onnx_convert_batch_norm(itg_onnx_importer *importer, int op) {
   itg_tensor *inputs[5], *y;
-  int64_t training, spatial;
+  int64_t training, spatial, inference;
   itg_attributes attributes = {.norm = {.axis = 1}};
   for (size_t i = 0; i < 5; i++) ITG_TRY(itg_onnx_required(importer, i, &inputs[i]));
   ITG_TRY(itg_onnx_get_float(importer, "epsilon", 1e-5, &attributes.norm.epsilon));
   ITG_TRY(itg_onnx_get_int(importer, "training_mode", 0, &training));
   ITG_TRY(itg_onnx_get_int(importer, "spatial", 1, &spatial));
-  if (training) ITG_ONNX_REFUSE(importer, "%s", "training mode is not supported; export the model for inference");
+  ITG_TRY(itg_onnx_get_int(importer, "is_test", 0, &inference));
+  if (training || (importer->opset < 7 && !inference))
+    ITG_ONNX_REFUSE(importer, "%s", "training mode is not supported; export the model for inference");
   if (!spatial) ITG_ONNX_REFUSE(importer, "%s", "spatial = 0 is not supported");
   ITG_TRY(itg_onnx_emit(importer, NULL, (itg_op)op, &attributes, NULL, 5, inputs, &y));
   return itg_onnx_finish(importer, y);

@@ -1,4 +1,4 @@
-// The converters of ONNX operations, by family. Each follows the operator specification (onnx.ai/onnx/operators) of opset 7
+// The converters of ONNX operations, by family. Each follows the operator specification (onnx.ai/onnx/operators) of opset 6
 // to 23 and is listed in table.c.
 #ifndef ITG_IMPORT_ONNX_CONVERTERS_H
 #define ITG_IMPORT_ONNX_CONVERTERS_H
@@ -6,10 +6,10 @@
 #include "import/onnx/importer.h"
 
 // convert_elementwise.c
-itg_onnx_converter itg_onnx_convert_unary, itg_onnx_convert_scalar, itg_onnx_convert_gelu, itg_onnx_convert_clip,
-    itg_onnx_convert_is_inf, itg_onnx_convert_cast, itg_onnx_convert_identity, itg_onnx_convert_dropout,
-    itg_onnx_convert_binary, itg_onnx_convert_mod, itg_onnx_convert_bit_shift, itg_onnx_convert_variadic,
-    itg_onnx_convert_mean, itg_onnx_convert_where;
+itg_onnx_converter itg_onnx_convert_unary, itg_onnx_convert_scalar, itg_onnx_convert_selu, itg_onnx_convert_gelu,
+    itg_onnx_convert_clip, itg_onnx_convert_is_inf, itg_onnx_convert_cast, itg_onnx_convert_identity,
+    itg_onnx_convert_dropout, itg_onnx_convert_binary, itg_onnx_convert_mod, itg_onnx_convert_bit_shift,
+    itg_onnx_convert_variadic, itg_onnx_convert_mean, itg_onnx_convert_where;
 // convert_reduce.c
 itg_onnx_converter itg_onnx_convert_reduce, itg_onnx_convert_arg, itg_onnx_convert_cum_sum, itg_onnx_convert_top_k;
 // convert_window.c
@@ -46,6 +46,8 @@ itg_onnx_converter itg_onnx_convert_resize;
 // convert_quantization.c
 itg_onnx_converter itg_onnx_convert_quantize, itg_onnx_convert_dynamic_quantize, itg_onnx_convert_q_linear_conv,
     itg_onnx_convert_q_linear_matmul;
+// convert_loss.c
+itg_onnx_converter itg_onnx_convert_log_likelihood, itg_onnx_convert_cross_entropy;
 // convert_control.c
 itg_onnx_converter itg_onnx_convert_if;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLDEST_OPSET = 7, NEWEST_OPSET = 23 };
+enum { OLDEST_OPSET = 6, NEWEST_OPSET = 23 };
 enum { MAX_ITEMS = 1 << 22 }; // Nodes, initializers, ..: far beyond any real model, small enough for our own lists.
 
 bool itg_onnx_spans_add(itg_onnx_spans *list, itg_span span) {
@@ -121,6 +121,8 @@ static itg_status read_model(itg_span file, itg_diagnostic *diagnostic, itg_onnx
     }
   }
   if (!has_graph) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "the file holds no graph; is this an ONNX model?");
+  if (model->opset == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_VERSION, NULL, "the model does not say which opset of ONNX it uses");
   if (model->opset < OLDEST_OPSET || model->opset > NEWEST_OPSET)
     ITG_FAIL(diagnostic, ITG_ERROR_VERSION, NULL,
              "the model uses opset %lld; %d to %d are supported, so convert it to one of these",

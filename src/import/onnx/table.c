@@ -94,6 +94,7 @@ static const table_line lines[] = {
     {"Mod", itg_onnx_convert_mod, ITG_OP_MOD},
     {"Mul", itg_onnx_convert_binary, ITG_OP_MUL},
     {"Neg", itg_onnx_convert_unary, ITG_OP_NEG},
+    {"NegativeLogLikelihoodLoss", itg_onnx_convert_log_likelihood, ITG_OP_GATHER_ELEMENTS},
     {"NonZero", itg_onnx_convert_non_zero, 0},
     {"Not", itg_onnx_convert_unary, ITG_OP_NOT},
     {"OneHot", itg_onnx_convert_one_hot, ITG_OP_ONE_HOT},
@@ -125,7 +126,7 @@ static const table_line lines[] = {
     {"Scatter", itg_onnx_convert_scatter, ITG_OP_SCATTER_ELEMENTS},
     {"ScatterElements", itg_onnx_convert_scatter, ITG_OP_SCATTER_ELEMENTS},
     {"ScatterND", itg_onnx_convert_scatter_nd, ITG_OP_SCATTER_ND},
-    {"Selu", itg_onnx_convert_scalar, ITG_OP_SELU},
+    {"Selu", itg_onnx_convert_selu, ITG_OP_SELU},
     {"Shape", itg_onnx_convert_shape, 0},
     {"Shrink", itg_onnx_convert_scalar, ITG_OP_SHRINK},
     {"Sigmoid", itg_onnx_convert_unary, ITG_OP_SIGMOID},
@@ -135,6 +136,7 @@ static const table_line lines[] = {
     {"Size", itg_onnx_convert_size, 0},
     {"Slice", itg_onnx_convert_slice, ITG_OP_SLICE},
     {"Softmax", itg_onnx_convert_softmax, ITG_OP_SOFTMAX},
+    {"SoftmaxCrossEntropyLoss", itg_onnx_convert_cross_entropy, ITG_OP_LOG_SOFTMAX},
     {"Softplus", itg_onnx_convert_unary, ITG_OP_SOFTPLUS},
     {"Softsign", itg_onnx_convert_unary, ITG_OP_SOFTSIGN},
     {"SpaceToDepth", itg_onnx_convert_space_to_depth, ITG_OP_SPACE_TO_DEPTH},
@@ -198,8 +200,7 @@ static const struct {
     {"Unique", "the size of its result depends on the input's values"},
     {"NonMaxSuppression",
      "the size of its result depends on the input's values; leave it to the code around the model"},
-    {"NegativeLogLikelihoodLoss", "training is not supported"},
-    {"SoftmaxCrossEntropyLoss", "training is not supported"},
+    {"Gradient", "training is not supported"},
 };
 
 itg_onnx_converter *itg_onnx_find_converter(itg_span domain, itg_span op_type, int *op, const char **reason) {
