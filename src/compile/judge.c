@@ -1,5 +1,5 @@
-// See judge.h. Samples are read in order; a batch of them runs through the interpreter side by side, then one after the
-// other through the session, which uses its own threads.
+// See judge.h. Samples are read in order; a batch of them runs side by side, each through the interpreter and a session of
+// one thread. A session with all threads would fight with the pool's waiting workers; it is only made for the timing.
 #include "compile/judge.h"
 
 #include <math.h>
@@ -9,14 +9,18 @@
 #include "compile/samples.h"
 #include "compile/source.h"
 
-enum { FLOAT_TIMINGS = 3 };
+enum { FLOAT_TIMINGS = 3, INTEGER_TIMINGS = 10 };
+static const double ENOUGH = 1; // Seconds spent on timing one program.
 
-typedef struct float_lane { // One float run.
+typedef struct judge_lane { // One sample under way.
   itg_float_runner *runner;
-  void **inputs, **outputs; // Public values.
+  itg_session *session;
+  void **inputs, **outputs; // Public values; outputs of the float network.
+  float **answer;           // Outputs of the session.
+  float **converted;        // One an input that the session takes as floats; NULL where codes are copied.
   itg_status status;
   itg_diagnostic diagnostic;
-} float_lane;
+} judge_lane;
 
 typedef struct judge_state {
   const itg_float_network *network;
@@ -24,13 +28,11 @@ typedef struct judge_state {
   const itg_judge_options *options;
   itg_diagnostic *diagnostic;
   itg_judgement *result;
-  itg_session *session;
   const itg_tensor_info *inputs, *outputs; // Of the float network.
   size_t input_count, output_count;
-  float_lane *lanes;
+  judge_lane *lanes;
   size_t lane_count;
-  float **reference, **answer; // One an output: values as floats.
-  float **converted;           // One an input that the session takes as floats; NULL where codes are copied.
+  float **reference; // Outputs of the float network as floats.
 } judge_state;
 
 static itg_status same_shape(const itg_tensor_info *source, const itg_tensor_info *compiled,
@@ -57,40 +59,48 @@ static itg_status check_pair(const judge_state *judge) {
   return ITG_OK;
 }
 
-static itg_status prepare_lanes(judge_state *judge) {
+static itg_status float_buffers(judge_state *judge, const itg_tensor_info *infos, size_t count, float ***out) {
   itg_arena *arena = &judge->result->arena;
-  const size_t samples = judge->options->samples.count;
-  judge->lane_count = (size_t)itg_pool_thread_count(judge->options->pool);
-  if (judge->lane_count > samples) judge->lane_count = samples;
-  judge->lanes = itg_arena_array(arena, judge->lane_count, sizeof *judge->lanes);
-  ITG_TRY_MEMORY(judge->lanes, judge->diagnostic);
-  for (size_t i = 0; i < judge->lane_count; i++) {
-    float_lane *lane = &judge->lanes[i];
-    ITG_TRY(itg_float_runner_create(judge->network, judge->diagnostic, &lane->runner));
-    ITG_TRY(itg_sample_buffers(judge->inputs, judge->input_count, arena, judge->diagnostic, &lane->inputs));
-    ITG_TRY(itg_sample_buffers(judge->outputs, judge->output_count, arena, judge->diagnostic, &lane->outputs));
+  float **buffers = itg_arena_array(arena, count, sizeof *buffers);
+  ITG_TRY_MEMORY(buffers, judge->diagnostic);
+  for (size_t i = 0; i < count; i++) {
+    buffers[i] = itg_arena_array(arena, infos[i].count, sizeof(float));
+    ITG_TRY_MEMORY(buffers[i], judge->diagnostic);
+  }
+  *out = buffers;
+  return ITG_OK;
+}
+
+static itg_status prepare_lane(judge_state *judge, judge_lane *lane) {
+  itg_arena *arena = &judge->result->arena;
+  itg_session_options options;
+  itg_session_options_default(&options);
+  options.thread_count = 1;
+  options.cpu = judge->options->cpu;
+  ITG_TRY(itg_session_create(judge->model, &options, judge->diagnostic, &lane->session));
+  ITG_TRY(itg_float_runner_create(judge->network, judge->diagnostic, &lane->runner));
+  ITG_TRY(itg_sample_buffers(judge->inputs, judge->input_count, arena, judge->diagnostic, &lane->inputs));
+  ITG_TRY(itg_sample_buffers(judge->outputs, judge->output_count, arena, judge->diagnostic, &lane->outputs));
+  ITG_TRY(float_buffers(judge, judge->outputs, judge->output_count, &lane->answer));
+  lane->converted = itg_arena_array(arena, judge->input_count, sizeof *lane->converted);
+  ITG_TRY_MEMORY(lane->converted, judge->diagnostic);
+  for (size_t i = 0; i < judge->input_count; i++) {
+    const itg_dtype dtype = judge->inputs[i].dtype;
+    if (itg_dtype_is_float(dtype) || dtype == itg_model_input(judge->model, i)->dtype) continue;
+    lane->converted[i] = itg_arena_array(arena, judge->inputs[i].count, sizeof(float));
+    ITG_TRY_MEMORY(lane->converted[i], judge->diagnostic);
   }
   return ITG_OK;
 }
 
-static itg_status prepare_values(judge_state *judge) {
-  itg_arena *arena = &judge->result->arena;
-  judge->reference = itg_arena_array(arena, judge->output_count, sizeof *judge->reference);
-  judge->answer = itg_arena_array(arena, judge->output_count, sizeof *judge->answer);
-  judge->converted = itg_arena_array(arena, judge->input_count, sizeof *judge->converted);
-  ITG_TRY_MEMORY(judge->reference && judge->answer && judge->converted, judge->diagnostic);
-  for (size_t i = 0; i < judge->output_count; i++) {
-    judge->reference[i] = itg_arena_array(arena, judge->outputs[i].count, sizeof(float));
-    judge->answer[i] = itg_arena_array(arena, judge->outputs[i].count, sizeof(float));
-    ITG_TRY_MEMORY(judge->reference[i] && judge->answer[i], judge->diagnostic);
-  }
-  for (size_t i = 0; i < judge->input_count; i++) {
-    const itg_dtype dtype = judge->inputs[i].dtype;
-    if (itg_dtype_is_float(dtype) || dtype == itg_model_input(judge->model, i)->dtype) continue;
-    judge->converted[i] = itg_arena_array(arena, judge->inputs[i].count, sizeof(float));
-    ITG_TRY_MEMORY(judge->converted[i], judge->diagnostic);
-  }
-  return ITG_OK;
+static itg_status prepare_lanes(judge_state *judge) {
+  const size_t samples = judge->options->samples.count;
+  judge->lane_count = (size_t)itg_pool_thread_count(judge->options->pool);
+  if (judge->lane_count > samples) judge->lane_count = samples;
+  judge->lanes = itg_arena_array(&judge->result->arena, judge->lane_count, sizeof *judge->lanes);
+  ITG_TRY_MEMORY(judge->lanes, judge->diagnostic);
+  for (size_t i = 0; i < judge->lane_count; i++) ITG_TRY(prepare_lane(judge, &judge->lanes[i]));
+  return float_buffers(judge, judge->outputs, judge->output_count, &judge->reference);
 }
 
 static itg_status prepare_accuracy(judge_state *judge) {
@@ -118,99 +128,98 @@ static itg_status prepare_accuracy(judge_state *judge) {
   return ITG_OK;
 }
 
-static itg_status prepare_session(judge_state *judge) {
-  itg_session_options options;
-  itg_session_options_default(&options);
-  options.thread_count = judge->options->thread_count;
-  options.cpu = judge->options->cpu;
-  options.profile = 1;
-  ITG_TRY(itg_session_workspace_size(judge->model, &options, judge->diagnostic, &judge->result->workspace_bytes));
-  ITG_TRY(itg_session_create(judge->model, &options, judge->diagnostic, &judge->session));
-  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  judge->result->integer_threads = options.thread_count > 0 ? options.thread_count
-                                   : processors > 0         ? (int)processors
-                                                            : 1;
-  const char *cpu = itg_session_cpu(judge->session);
-  ITG_TRY_MEMORY(judge->result->cpu = itg_arena_string(&judge->result->arena, cpu, strlen(cpu)), judge->diagnostic);
-  return ITG_OK;
-}
-
-static itg_status run_lane(float_lane *lane) {
+static itg_status run_float(judge_lane *lane) {
   return itg_float_runner_run(lane->runner, (const void *const *)lane->inputs, lane->outputs, &lane->diagnostic);
 }
 
-static void run_lane_in_pool(void *context, size_t index) {
-  judge_state *judge = context;
-  judge->lanes[index].status = run_lane(&judge->lanes[index]);
-}
-
-static itg_status run_integer(judge_state *judge, const float_lane *lane) {
+static itg_status set_inputs(const judge_state *judge, judge_lane *lane, itg_session *session) {
   for (size_t i = 0; i < judge->input_count; i++) {
     const itg_tensor_info *info = &judge->inputs[i];
-    if (judge->converted[i]) {
-      itg_public_to_float(info->dtype, lane->inputs[i], judge->converted[i], info->count);
-      ITG_TRY(itg_session_set_input(judge->session, i, judge->converted[i], info->count, judge->diagnostic));
+    if (lane->converted[i]) {
+      itg_public_to_float(info->dtype, lane->inputs[i], lane->converted[i], info->count);
+      ITG_TRY(itg_session_set_input(session, i, lane->converted[i], info->count, &lane->diagnostic));
     } else if (itg_dtype_is_float(info->dtype)) {
-      ITG_TRY(itg_session_set_input(judge->session, i, lane->inputs[i], info->count, judge->diagnostic));
+      ITG_TRY(itg_session_set_input(session, i, lane->inputs[i], info->count, &lane->diagnostic));
     } else {
-      ITG_TRY(itg_session_set_input_codes(judge->session, i, lane->inputs[i], info->count * itg_dtype_size(info->dtype),
-                                          judge->diagnostic));
+      ITG_TRY(itg_session_set_input_codes(session, i, lane->inputs[i], info->count * itg_dtype_size(info->dtype),
+                                          &lane->diagnostic));
     }
   }
-  const double start = itg_now();
-  ITG_TRY(itg_session_run(judge->session, judge->diagnostic));
-  const double milliseconds = 1e3 * (itg_now() - start);
-  if (!(judge->result->integer_milliseconds <= milliseconds)) judge->result->integer_milliseconds = milliseconds;
-  for (size_t i = 0; i < judge->output_count; i++)
-    ITG_TRY(itg_session_get_output(judge->session, i, judge->answer[i], judge->outputs[i].count, judge->diagnostic));
   return ITG_OK;
+}
+
+static itg_status run_integer(const judge_state *judge, judge_lane *lane) {
+  ITG_TRY(set_inputs(judge, lane, lane->session));
+  ITG_TRY(itg_session_run(lane->session, &lane->diagnostic));
+  for (size_t i = 0; i < judge->output_count; i++)
+    ITG_TRY(itg_session_get_output(lane->session, i, lane->answer[i], judge->outputs[i].count, &lane->diagnostic));
+  return ITG_OK;
+}
+
+static void run_lane(void *context, size_t index) {
+  const judge_state *judge = context;
+  judge_lane *lane = &judge->lanes[index];
+  lane->status = run_float(lane);
+  if (lane->status == ITG_OK) lane->status = run_integer(judge, lane);
+}
+
+static itg_status lane_status(judge_state *judge, const judge_lane *lane, itg_status status) {
+  if (status != ITG_OK && judge->diagnostic) *judge->diagnostic = lane->diagnostic;
+  return status;
 }
 
 static itg_status run_batch(judge_state *judge, size_t first, size_t count) {
   const itg_samples *samples = &judge->options->samples;
   for (size_t k = 0; k < count; k++)
     ITG_TRY(samples->read(samples->context, first + k, judge->lanes[k].inputs, judge->diagnostic));
-  itg_parallel_for(judge->options->pool, count, run_lane_in_pool, judge);
+  itg_parallel_for(judge->options->pool, count, run_lane, judge);
   for (size_t k = 0; k < count; k++) {
-    const float_lane *lane = &judge->lanes[k];
-    if (lane->status != ITG_OK) {
-      if (judge->diagnostic) *judge->diagnostic = lane->diagnostic;
-      return lane->status;
-    }
-    ITG_TRY(run_integer(judge, lane));
+    const judge_lane *lane = &judge->lanes[k];
+    ITG_TRY(lane_status(judge, lane, lane->status));
     for (size_t i = 0; i < judge->output_count; i++) {
       itg_public_to_float(judge->outputs[i].dtype, lane->outputs[i], judge->reference[i], judge->outputs[i].count);
-      itg_accuracy_add(&judge->result->outputs[i], first + k, judge->reference[i], judge->answer[i]);
+      itg_accuracy_add(&judge->result->outputs[i], first + k, judge->reference[i], lane->answer[i]);
     }
   }
   return ITG_OK;
 }
 
-// The runs side by side disturb each other, so the interpreter is timed again alone, on the last sample of lane 0.
 static itg_status time_float(judge_state *judge) {
+  const double begin = itg_now();
   double best = INFINITY;
-  for (int i = 0; i < FLOAT_TIMINGS && best > 0; i++) {
+  for (int i = 0; i < FLOAT_TIMINGS && itg_now() - begin < ENOUGH; i++) {
     const double start = itg_now();
-    const itg_status status = run_lane(&judge->lanes[0]);
-    if (status != ITG_OK) return status;
-    const double seconds = itg_now() - start;
-    best = fmin(best, seconds);
-    if (seconds > 0.3) break; // A slow model need not be timed exactly.
+    ITG_TRY(run_float(&judge->lanes[0]));
+    best = fmin(best, itg_now() - start);
   }
   judge->result->float_milliseconds = 1e3 * best;
   return ITG_OK;
 }
 
+static itg_status time_integer(judge_state *judge, itg_session *session) {
+  judge_lane *lane = &judge->lanes[0];
+  const double begin = itg_now();
+  double best = INFINITY;
+  ITG_TRY(set_inputs(judge, lane, session));
+  for (int i = 0; i < INTEGER_TIMINGS && itg_now() - begin < ENOUGH; i++) {
+    const double start = itg_now();
+    ITG_TRY(itg_session_run(session, &lane->diagnostic));
+    best = fmin(best, itg_now() - start);
+  }
+  judge->result->integer_milliseconds = 1e3 * best;
+  return ITG_OK;
+}
+
 // Steps follow the nodes of the graph in order; nodes without a step (views) are passed over.
-static itg_status describe_layers(judge_state *judge, const itg_graph *legal) {
+static itg_status describe_layers(judge_state *judge, const itg_session *session, const itg_graph *legal) {
   itg_judgement *result = judge->result;
-  const size_t count = itg_session_step_count(judge->session);
+  const size_t count = itg_session_step_count(session);
   result->layers = itg_arena_array(&result->arena, count, sizeof *result->layers);
   ITG_TRY_MEMORY(result->layers, judge->diagnostic);
   const itg_node *node = legal ? legal->first : NULL;
   for (size_t i = 0; i < count; i++) {
     itg_step_info step;
-    ITG_TRY(itg_session_step(judge->session, i, &step));
+    ITG_TRY(itg_session_step(session, i, &step));
     itg_report_layer *layer = &result->layers[i];
     *layer = (itg_report_layer){.op = step.op,
                                 .kernel = step.kernel,
@@ -234,14 +243,36 @@ static itg_status describe_layers(judge_state *judge, const itg_graph *legal) {
   return ITG_OK;
 }
 
+// With the threads that the user will have, and with the time of each step.
+static itg_status measure_session(judge_state *judge, const itg_graph *legal) {
+  itg_session_options options;
+  itg_session_options_default(&options);
+  options.thread_count = judge->options->thread_count;
+  options.cpu = judge->options->cpu;
+  options.profile = 1;
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  judge->result->integer_threads = options.thread_count > 0 ? options.thread_count
+                                   : processors > 0         ? (int)processors
+                                                            : 1;
+  ITG_TRY(itg_session_workspace_size(judge->model, &options, judge->diagnostic, &judge->result->workspace_bytes));
+  itg_session *session;
+  ITG_TRY(itg_session_create(judge->model, &options, judge->diagnostic, &session));
+  itg_status status = lane_status(judge, &judge->lanes[0], time_integer(judge, session));
+  if (status == ITG_OK) {
+    const char *cpu = itg_session_cpu(session);
+    judge->result->cpu = itg_arena_string(&judge->result->arena, cpu, strlen(cpu));
+    status = describe_layers(judge, session, legal);
+  }
+  itg_session_destroy(session);
+  return status;
+}
+
 static itg_status run(judge_state *judge, const itg_graph *legal) {
   const itg_judge_options *options = judge->options;
   itg_judgement *result = judge->result;
   ITG_TRY(check_pair(judge));
   ITG_TRY(prepare_accuracy(judge));
-  ITG_TRY(prepare_session(judge));
   ITG_TRY(prepare_lanes(judge));
-  ITG_TRY(prepare_values(judge));
   const size_t samples = options->samples.count;
   for (size_t first = 0; first < samples; first += judge->lane_count) {
     if (options->progress &&
@@ -250,12 +281,8 @@ static itg_status run(judge_state *judge, const itg_graph *legal) {
     const size_t rest = samples - first;
     ITG_TRY(run_batch(judge, first, rest < judge->lane_count ? rest : judge->lane_count));
   }
-  const itg_status timed = time_float(judge);
-  if (timed != ITG_OK) {
-    if (judge->diagnostic) *judge->diagnostic = judge->lanes[0].diagnostic;
-    return timed;
-  }
-  ITG_TRY(describe_layers(judge, legal));
+  ITG_TRY(lane_status(judge, &judge->lanes[0], time_float(judge)));
+  ITG_TRY(measure_session(judge, legal));
   for (size_t i = 0; i < judge->output_count; i++)
     ITG_TRY(itg_accuracy_finish(&result->outputs[i], result->groups, judge->diagnostic));
   result->collapsed =
@@ -270,7 +297,7 @@ itg_status itg_judge(const itg_float_network *network, const itg_model *model, c
                      const itg_judge_options *options, itg_diagnostic *diagnostic, itg_judgement *out) {
   if (options->samples.count == 0)
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "no samples to judge; give at least one");
-  itg_judgement result = {.integer_milliseconds = NAN};
+  itg_judgement result = {0};
   judge_state judge = {.network = network,
                        .model = model,
                        .options = options,
@@ -281,8 +308,10 @@ itg_status itg_judge(const itg_float_network *network, const itg_model *model, c
                        .input_count = itg_float_network_input_count(network),
                        .output_count = itg_float_network_output_count(network)};
   const itg_status status = run(&judge, legal);
-  for (size_t i = 0; i < judge.lane_count && judge.lanes; i++) itg_float_runner_destroy(judge.lanes[i].runner);
-  itg_session_destroy(judge.session);
+  for (size_t i = 0; judge.lanes && i < judge.lane_count; i++) {
+    itg_float_runner_destroy(judge.lanes[i].runner);
+    itg_session_destroy(judge.lanes[i].session);
+  }
   if (status != ITG_OK) {
     itg_judgement_free(&result);
     return status;
