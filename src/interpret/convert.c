@@ -8,13 +8,13 @@
 enum { CHUNK = 512 }; // Elements widened at a time on the stack.
 
 // Every dtype that C can compute with: X(enumerator, C type, lowest, highest as double).
-#define INTEGER_TYPES(X)                                                                       \
-  X(S8, int8_t, INT8_MIN, INT8_MAX)                                                            \
-  X(S16, int16_t, INT16_MIN, INT16_MAX)                                                        \
-  X(S32, int32_t, INT32_MIN, INT32_MAX)                                                        \
-  X(S64, int64_t, INT64_MIN, INT64_MAX)                                                        \
-  X(U8, uint8_t, 0, UINT8_MAX) X(U16, uint16_t, 0, UINT16_MAX) X(U32, uint32_t, 0, UINT32_MAX) \
-      X(U64, uint64_t, 0, UINT64_MAX)
+#define INTEGER_TYPES(X)                \
+  X(S8, int8_t, INT8_MIN, INT8_MAX)     \
+  X(S16, int16_t, INT16_MIN, INT16_MAX) \
+  X(S32, int32_t, INT32_MIN, INT32_MAX) \
+  X(S64, int64_t, INT64_MIN, INT64_MAX) \
+  X(U8, uint8_t, 0, UINT8_MAX)          \
+  X(U16, uint16_t, 0, UINT16_MAX) X(U32, uint32_t, 0, UINT32_MAX) X(U64, uint64_t, 0, UINT64_MAX)
 
 #define SATURATE(enumerator, type, lowest, highest)                        \
   static inline type to_##type(double value) {                             \

@@ -1,8 +1,8 @@
 // The float executor: the oracle of everything. Executes every operation of the float section of ops.def, in both layouts.
 //
 // Values are computed in the tensors' own dtypes (f32 arithmetic for f32, f64 for f64, integers exactly); f16 and bf16 are
-// widened to f32 on read. Matrix work goes through OpenBLAS with one thread; parallelism comes from running samples side
-// by side. Results do not depend on anything but the inputs.
+// widened to f32 on read. A run uses one thread; parallelism comes from running samples side by side. Results depend on
+// nothing but the inputs and the kind of processor. While a graph runs, also inside of observers, subnormals count as zero.
 #ifndef ITG_INTERPRET_INTERPRET_H
 #define ITG_INTERPRET_INTERPRET_H
 

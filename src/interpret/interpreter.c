@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "interpret/executor.h"
 #include "interpret/memory_plan.h"
+#include "interpret/subnormals.h"
 #include "interpret/widen.h"
 
 enum { BLOCK_ALIGNMENT = 64 };
@@ -396,8 +397,8 @@ static void bind_inputs(itg_interpreter_state *state, const step *s, itg_call *c
   }
 }
 
-itg_status itg_interpreter_run(itg_interpreter_state *state, const void *const *inputs, void *const *outputs,
-                               itg_interpreter_observer observer, void *context, itg_diagnostic *diagnostic) {
+static itg_status run_steps(itg_interpreter_state *state, const void *const *inputs, void *const *outputs,
+                            itg_interpreter_observer observer, void *context, itg_diagnostic *diagnostic) {
   const itg_interpreter *interpreter = state->interpreter;
   const itg_graph *graph = interpreter->graph;
   for (int32_t i = 0; i < graph->input_count; i++) {
@@ -424,4 +425,12 @@ itg_status itg_interpreter_run(itg_interpreter_state *state, const void *const *
     if (bytes) memcpy(outputs[i], slot_data(state, interpreter->output_slots[i]), bytes);
   }
   return ITG_OK;
+}
+
+itg_status itg_interpreter_run(itg_interpreter_state *state, const void *const *inputs, void *const *outputs,
+                               itg_interpreter_observer observer, void *context, itg_diagnostic *diagnostic) {
+  const unsigned saved = itg_subnormals_off();
+  const itg_status status = run_steps(state, inputs, outputs, observer, context, diagnostic);
+  itg_subnormals_restore(saved);
+  return status;
 }

@@ -60,7 +60,8 @@ ALL_ROWS(BLOCK_AVX512)
     }                                                                                                                \
   }
 BLOCK_AVX2(1)
-BLOCK_AVX2(2) BLOCK_AVX2(3) BLOCK_AVX2(4) BLOCK_AVX2(5) BLOCK_AVX2(6)
+BLOCK_AVX2(2)
+BLOCK_AVX2(3) BLOCK_AVX2(4) BLOCK_AVX2(5) BLOCK_AVX2(6)
 #define PAIR_AVX2(R)                                                                                          \
   static void block_avx2_##R(const float *const *a, size_t k, const float *panel, float *c, size_t c_pitch) { \
     static const block_function halves[] = {half_avx2_1, half_avx2_2, half_avx2_3,                            \
