@@ -94,8 +94,8 @@ def intaglio_times(command, model, threads, runs):
     """`intaglio bench` times many inferences in one process; the caller alternates processes with the peers' rounds."""
     out = subprocess.run([command, "bench", model, "--threads", str(threads), "--runs", str(runs), "--json"], check=True,
                          capture_output=True, text=True).stdout
-    result = json.loads(out)
-    return result["ms_min"], result["ms_median"]
+    result = json.loads(out)["milliseconds"]
+    return result["min"], result["median"]
 
 
 def measure(arguments, threads, sample, paths):

@@ -87,6 +87,29 @@ VECTOR_INLINE ending ending_of(const itg_conv_task *t, bool fast) {
 
 VECTOR_INLINE vector parameter(const int32_t *parameters, int index) { return v_load(parameters + index * LANES); }
 
+enum { MOST_ROWS = 8 };
+
+// Any shifts. Out of line: its indices are not constants, which would keep the callers' accumulators in memory.
+static __attribute__((noinline, unused)) void rescale_general(vector *acc, int rows, const int32_t *p,
+                                                              int32_t zero_code, bool two_sided) {
+  const vector multiplier = parameter(p, PARAMETER_MULTIPLIER), multiplier_n = parameter(p, PARAMETER_NEGATIVE);
+  const vector shift = parameter(p, PARAMETER_SHIFT), shift_n = parameter(p, PARAMETER_NEGATIVE + 1);
+  const vector round = parameter(p, PARAMETER_ROUND), round_n = parameter(p, PARAMETER_NEGATIVE + 2);
+  const vector left = parameter(p, PARAMETER_LEFT), left_n = parameter(p, PARAMETER_NEGATIVE + 3);
+  const vector limit = parameter(p, PARAMETER_LIMIT), limit_n = parameter(p, PARAMETER_NEGATIVE + 4);
+  const vector zero = v_set32(zero_code);
+  for (int r = 0; r < rows; r++) {
+    vector a = acc[r];
+    const selector s = v_negative(two_sided ? a : v_zero());
+    const vector bound = v_select(s, limit, limit_n);
+    a = v_max32(v_min32(a, bound), v_sub32(v_zero(), bound));
+    a = v_shift_left32(a, v_select(s, left, left_n));
+    const vector m = v_select(s, multiplier, multiplier_n), high = v_multiply_high(a, m, v_odd(m));
+    a = v_shift_right32(v_add32(high, v_select(s, round, round_n)), v_select(s, shift, shift_n));
+    acc[r] = v_add32(a, zero);
+  }
+}
+
 // The rows' accumulators of one vector of channels -> codes that are not clamped yet.
 VECTOR_INLINE void rescale_vector(vector *acc, const int rows, const int stride, const int32_t *p, const ending *e) {
   const vector multiplier = parameter(p, PARAMETER_MULTIPLIER), odd = v_odd(multiplier);
@@ -111,21 +134,12 @@ VECTOR_INLINE void rescale_vector(vector *acc, const int rows, const int stride,
     }
     return;
   }
-  const vector left = parameter(p, PARAMETER_LEFT), limit = parameter(p, PARAMETER_LIMIT);
-  const vector left_n = parameter(p, PARAMETER_NEGATIVE + 3), limit_n = parameter(p, PARAMETER_NEGATIVE + 4);
-  const vector zero = v_set32(e->zero);
-#pragma GCC unroll 1
-  for (int r = 0; r < rows; r++) {
-    vector a = acc[r * stride];
-    selector s = v_negative(a);
-    if (!e->two_sided) s = v_negative(v_zero());
-    const vector bound = v_select(s, limit, limit_n);
-    a = v_max32(v_min32(a, bound), v_sub32(v_zero(), bound));
-    a = v_shift_left32(a, v_select(s, left, left_n));
-    const vector m = v_select(s, multiplier, multiplier_n), high = v_multiply_high(a, m, v_odd(m));
-    a = v_shift_right32(v_add32(high, v_select(s, round, round_n)), v_select(s, shift, shift_n));
-    acc[r * stride] = v_add32(a, zero);
-  }
+  vector copy[MOST_ROWS];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) copy[r] = acc[r * stride];
+  rescale_general(copy, rows, p, e->zero, e->two_sided);
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) acc[r * stride] = copy[r];
 }
 
 // Clamps and writes the first `channels` codes of a block of one pixel.
