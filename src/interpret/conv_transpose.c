@@ -128,7 +128,7 @@ itg_status itg_run_conv_transpose(const itg_call *call, itg_diagnostic *diagnost
     }
     const itg_epilogue epilogue = itg_epilogue_of(call);
     if (g->channels_last)
-      itg_epilogue_rows(&epilogue, to, (size_t)g->out_count, (size_t)g->out_channels, (size_t)g->out_channels, 0);
+      itg_epilogue_rows(&epilogue, to, (size_t)g->out_count, (size_t)g->out_channels, (size_t)g->out_channels);
     for (int64_t c = 0; !g->channels_last && c < g->out_channels; c++)
       itg_epilogue_plane(&epilogue, to + c * g->out_count, (size_t)g->out_count, (size_t)c);
   }

@@ -66,40 +66,53 @@ itg_status itg_prepare_conv(const itg_call *call, itg_preparation *preparation, 
 
 // ---- channels last ----
 
+// Windows are short: a call of memcpy would cost more than the copy.
+static inline float *copy_floats(float *to, const float *from, size_t count) {
+  for (; count >= 16; count -= 16, to += 16, from += 16) memcpy(to, from, 64);
+  for (; count >= 4; count -= 4, to += 4, from += 4) memcpy(to, from, 16);
+  for (; count > 0; count--) *to++ = *from++;
+  return to;
+}
+static inline float *clear_floats(float *to, size_t count) {
+  memset(to, 0, count * sizeof *to);
+  return to + count;
+}
+
 // One window as a row [kd, kh, kw, C/group]; padding is 0.
-static void gather_window(const conv_plan *plan, const float *x, int64_t position, float *row) {
+static void gather_window(const conv_plan *plan, const float *x, const int64_t o[3], float *row) {
   const itg_geometry *g = &plan->geometry;
-  const size_t channels = (size_t)plan->group_in;
-  int64_t o[3], begin[3];
-  itg_geometry_split(g->out, position, o);
-  for (int d = 0; d < 3; d++) begin[d] = o[d] * g->stride[d] - g->pad[d];
-  const bool runs = plan->group == 1 && g->dilation[2] == 1; // Taps of one kernel row are neighbours.
+  const size_t channels = (size_t)plan->group_in, length = (size_t)g->kernel[2] * channels;
+  const int64_t begin = o[2] * g->stride[2] - g->pad[2];
+  // Taps of one kernel row are neighbours.
+  const bool run = plan->group == 1 && g->dilation[2] == 1 && begin >= 0 && begin + g->kernel[2] <= g->in[2];
   for (int64_t kd = 0; kd < g->kernel[0]; kd++) {
-    const int64_t id = begin[0] + kd * g->dilation[0];
+    const int64_t id = o[0] * g->stride[0] - g->pad[0] + kd * g->dilation[0];
     for (int64_t kh = 0; kh < g->kernel[1]; kh++) {
-      const int64_t ih = begin[1] + kh * g->dilation[1];
-      const bool inside = id >= 0 && id < g->in[0] && ih >= 0 && ih < g->in[1];
-      const size_t length = (size_t)g->kernel[2] * channels;
-      if (!inside) {
-        memset(row, 0, length * sizeof *row);
-        row += length;
+      const int64_t ih = o[1] * g->stride[1] - g->pad[1] + kh * g->dilation[1];
+      if (id < 0 || id >= g->in[0] || ih < 0 || ih >= g->in[1]) {
+        row = clear_floats(row, length);
         continue;
       }
-      const float *line = x + (size_t)((id * g->in[1] + ih) * g->in[2]) * (size_t)g->channels;
-      if (runs && begin[2] >= 0 && begin[2] + g->kernel[2] <= g->in[2]) {
-        memcpy(row, line + (size_t)begin[2] * channels, length * sizeof *row);
-        row += length;
+      const float *line = x + (id * g->in[1] + ih) * g->in[2] * g->channels;
+      if (run) {
+        row = copy_floats(row, line + begin * g->channels, length);
         continue;
       }
-      for (int64_t kw = 0; kw < g->kernel[2]; kw++, row += channels) {
-        const int64_t iw = begin[2] + kw * g->dilation[2];
-        if (iw < 0 || iw >= g->in[2])
-          memset(row, 0, channels * sizeof *row);
-        else
-          memcpy(row, line + (size_t)(iw * g->channels), channels * sizeof *row);
+      for (int64_t kw = 0; kw < g->kernel[2]; kw++) {
+        const int64_t iw = begin + kw * g->dilation[2];
+        row = iw < 0 || iw >= g->in[2] ? clear_floats(row, channels)
+                                       : copy_floats(row, line + iw * g->channels, channels);
       }
     }
   }
+}
+
+static void next_position(const int64_t dims[3], int64_t o[3]) {
+  if (++o[2] < dims[2]) return;
+  o[2] = 0;
+  if (++o[1] < dims[1]) return;
+  o[1] = 0;
+  o[0]++;
 }
 
 static void run_channels_last(const itg_call *call, const conv_plan *plan, const itg_epilogue *epilogue) {
@@ -118,23 +131,24 @@ static void run_channels_last(const itg_call *call, const conv_plan *plan, const
     size_t rows;
     for (size_t p = 0; p < (size_t)g->out_count; p += rows) {
       rows = itg_gemm_next_rows((size_t)g->out_count - p);
+      int64_t first[3];
+      itg_geometry_split(g->out, (int64_t)p, first);
       for (int64_t group = 0; group < plan->group; group++) {
         const float *pointers[ITG_GEMM_MAX_ROWS];
         const float *x_group = x + group * plan->group_in;
-        for (size_t r = 0; r < rows; r++) {
+        int64_t o[3] = {first[0], first[1], first[2]};
+        for (size_t r = 0; r < rows; r++, next_position(g->out, o)) {
           if (plan->direct) {
-            int64_t o[3];
-            itg_geometry_split(g->out, (int64_t)(p + r), o);
-            pointers[r] = x_group + (size_t)(itg_geometry_source(g, o, (const int64_t[3]){0, 0, 0}) * g->channels);
+            pointers[r] = x_group + itg_geometry_source(g, o, (const int64_t[3]){0, 0, 0}) * g->channels;
           } else {
-            gather_window(plan, x_group, (int64_t)(p + r), block + r * plan->k);
+            gather_window(plan, x_group, o, block + r * plan->k);
             pointers[r] = block + r * plan->k;
           }
         }
         itg_gemm_rows(pointers, rows, plan->k, packed + (size_t)group * plan->packed_count, group_out,
                       y + p * out_channels + (size_t)group * group_out, out_channels);
       }
-      itg_epilogue_rows(epilogue, y + p * out_channels, rows, out_channels, out_channels, 0);
+      itg_epilogue_rows(epilogue, y + p * out_channels, rows, out_channels, out_channels);
     }
   }
 }
@@ -145,25 +159,31 @@ static void run_channels_last(const itg_call *call, const conv_plan *plan, const
 static void gather_panel(const conv_plan *plan, const float *x, int64_t position, size_t width, size_t columns,
                          float *panel) {
   const itg_geometry *g = &plan->geometry;
-  int64_t offsets[ITG_GEMM_MAX_COLUMNS], t[3];
+  int64_t pixels[ITG_GEMM_MAX_COLUMNS][3], offsets[ITG_GEMM_MAX_COLUMNS], t[3];
   const size_t taps = (size_t)g->taps;
+  itg_geometry_split(g->out, position, pixels[0]);
+  for (size_t j = 1; j < width; j++) {
+    memcpy(pixels[j], pixels[j - 1], sizeof pixels[j]);
+    next_position(g->out, pixels[j]);
+  }
   for (size_t tap = 0; tap < taps; tap++) {
     itg_geometry_split(g->kernel, (int64_t)tap, t);
-    bool run = width == columns;
+    bool run = width == columns, inside = width == columns;
     for (size_t j = 0; j < width; j++) {
-      int64_t o[3];
-      itg_geometry_split(g->out, position + (int64_t)j, o);
-      offsets[j] = itg_geometry_source(g, o, t);
-      run = run && offsets[j] >= 0 && offsets[j] == offsets[0] + (int64_t)j;
+      offsets[j] = itg_geometry_source(g, pixels[j], t);
+      inside = inside && offsets[j] >= 0;
+      run = run && inside && offsets[j] == offsets[0] + (int64_t)j;
     }
-    for (size_t j = width; j < columns; j++) offsets[j] = -1;
     for (int64_t c = 0; c < plan->group_in; c++) {
-      const float *plane = x + (size_t)(c * g->in_count);
+      const float *plane = x + c * g->in_count;
       float *row = panel + ((size_t)c * taps + tap) * columns;
       if (run) {
-        memcpy(row, plane + offsets[0], columns * sizeof *row);
+        copy_floats(row, plane + offsets[0], columns);
+      } else if (inside) {
+        for (size_t j = 0; j < columns; j++) row[j] = plane[offsets[j]];
       } else {
-        for (size_t j = 0; j < columns; j++) row[j] = offsets[j] < 0 ? 0 : plane[offsets[j]];
+        for (size_t j = 0; j < width; j++) row[j] = offsets[j] < 0 ? 0 : plane[offsets[j]];
+        for (size_t j = width; j < columns; j++) row[j] = 0;
       }
     }
   }
@@ -183,7 +203,7 @@ static void run_channels_first(const itg_call *call, const conv_plan *plan, cons
       const float *w = weight + (size_t)group * group_out * plan->k;
       for (size_t p = 0; p < pixels; p += columns) {
         const size_t width = pixels - p < columns ? pixels - p : columns;
-        gather_panel(plan, x, (int64_t)p, width, columns, panel);
+        gather_panel(plan, x, (int64_t)p, width, itg_gemm_panel_width(width), panel);
         size_t rows;
         for (size_t o = 0; o < group_out; o += rows) {
           rows = itg_gemm_next_rows(group_out - o);

@@ -7,7 +7,7 @@
 
 // 16 floats; compilers split it where registers are narrower. Loads need only the alignment of a float.
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
-enum { LANES = 16, BLOCK = 4 }; // Channels of one pass: 64.
+enum { LANES = 16, PIXELS = 6 }; // Six sums and their operands fit 16 registers of half the width.
 
 typedef struct depthwise_plan {
   itg_geometry geometry;
@@ -54,44 +54,97 @@ static void tap_range(int64_t begin, int64_t dilation, int64_t kernel, int64_t i
   if (*end > kernel) *end = kernel;
 }
 
-// ---- channels last: one output pixel at a time, channels in the lanes ----
+// ---- channels last: a row of outputs at a time, 16 channels in the lanes, up to six pixels side by side ----
 
-typedef struct pixel_taps {
-  int64_t begin[3], first[3], end[3]; // Input coordinate of tap 0, and the taps inside of the input.
-} pixel_taps;
+// The taps of one output row that are inside of the input in the first two dimensions.
+typedef struct row_taps {
+  int64_t begin[2], first[2], end[2]; // Input coordinate of tap 0; range of taps.
+} row_taps;
 
-ITG_VECTORISED static void pixel(const itg_geometry *g, const pixel_taps *taps, const float *x, const float *weight,
-                                 float *y) {
-  const int64_t channels = g->channels;
-  for (int64_t c = 0; c < channels;) {
-    const int64_t left = channels - c;
-    lanes sums[BLOCK] = {{0}};
-    float tail[LANES] = {0};
-    const int blocks = left >= LANES * BLOCK ? BLOCK : (left >= LANES ? 1 : 0);
-    for (int64_t d = taps->first[0]; d < taps->end[0]; d++) {
-      for (int64_t h = taps->first[1]; h < taps->end[1]; h++) {
-        const int64_t line = (taps->begin[0] + d * g->dilation[0]) * g->in[1] + taps->begin[1] + h * g->dilation[1];
-        for (int64_t w = taps->first[2]; w < taps->end[2]; w++) {
-          const float *xs = x + (line * g->in[2] + taps->begin[2] + w * g->dilation[2]) * channels + c;
-          const float *ws = weight + ((d * g->kernel[1] + h) * g->kernel[2] + w) * channels + c;
-          if (blocks == BLOCK) {
-            for (int b = 0; b < BLOCK; b++)
-              sums[b] += *(const lanes *)(xs + b * LANES) * *(const lanes *)(ws + b * LANES);
-          } else if (blocks == 1) {
-            sums[0] += *(const lanes *)xs * *(const lanes *)ws;
-          } else {
-            for (int64_t i = 0; i < left; i++) tail[i] += xs[i] * ws[i];
-          }
-        }
+// `count` neighbouring pixels whose taps [first, end) of the last dimension are all inside; x and y point to the block of
+// channels, x to the pixel under tap 0 of the first output.
+static inline __attribute__((always_inline)) void pixels(const itg_geometry *g, const row_taps *taps, int64_t first,
+                                                         int64_t end, const float *x, const float *weight, float *y,
+                                                         const int count) {
+  const int64_t channels = g->channels, step = g->stride[2] * channels, tap_step = g->dilation[2] * channels;
+  lanes sums[PIXELS];
+  for (int i = 0; i < count; i++) sums[i] = (lanes){0};
+  for (int64_t d = taps->first[0]; d < taps->end[0]; d++) {
+    for (int64_t h = taps->first[1]; h < taps->end[1]; h++) {
+      const int64_t line = (taps->begin[0] + d * g->dilation[0]) * g->in[1] + taps->begin[1] + h * g->dilation[1];
+      const float *xs = x + line * g->in[2] * channels + first * tap_step;
+      const float *ws = weight + ((d * g->kernel[1] + h) * g->kernel[2] + first) * channels;
+      for (int64_t w = first; w < end; w++, xs += tap_step, ws += channels) {
+        const lanes factor = *(const lanes *)ws;
+        for (int i = 0; i < count; i++) sums[i] += *(const lanes *)(xs + i * step) * factor;
       }
     }
-    if (blocks == 0) {
-      memcpy(y + c, tail, (size_t)left * sizeof *y);
-      return;
-    }
-    for (int b = 0; b < blocks; b++) *(lanes *)(y + c + b * LANES) = sums[b];
-    c += blocks * LANES;
   }
+  for (int i = 0; i < count; i++) *(lanes *)(y + i * channels) = sums[i];
+}
+
+// Fewer than 16 channels: one pixel, any taps.
+static inline void narrow_pixel(const itg_geometry *g, const row_taps *taps, int64_t first, int64_t end, const float *x,
+                                const float *weight, float *y) {
+  const int64_t channels = g->channels;
+  for (int64_t c = 0; c < channels; c++) y[c] = 0;
+  for (int64_t d = taps->first[0]; d < taps->end[0]; d++) {
+    for (int64_t h = taps->first[1]; h < taps->end[1]; h++) {
+      const int64_t line = (taps->begin[0] + d * g->dilation[0]) * g->in[1] + taps->begin[1] + h * g->dilation[1];
+      for (int64_t w = first; w < end; w++) {
+        const float *xs = x + (line * g->in[2] + w * g->dilation[2]) * channels;
+        const float *ws = weight + ((d * g->kernel[1] + h) * g->kernel[2] + w) * channels;
+        for (int64_t c = 0; c < channels; c++) y[c] += xs[c] * ws[c];
+      }
+    }
+  }
+}
+
+ITG_VECTORISED static void output_row(const itg_geometry *g, const row_taps *taps, const float *x, const float *weight,
+                                      float *y) {
+  const int64_t channels = g->channels, stride = g->stride[2];
+  const int64_t span = (g->kernel[2] - 1) * g->dilation[2];
+  // Outputs [low, high) see all their taps.
+  int64_t low = (g->pad[2] + stride - 1) / stride;
+  int64_t high = g->in[2] - 1 - span + g->pad[2] < 0 ? 0 : (g->in[2] - 1 - span + g->pad[2]) / stride + 1;
+  if (high > g->out[2]) high = g->out[2];
+  if (low > high) low = high;
+  for (int64_t block = 0; block < channels; block += LANES) {
+    // The last block overlaps the one before it.
+    const int64_t c = channels < LANES ? 0 : (block + LANES > channels ? channels - LANES : block);
+    for (int64_t o = 0; o < g->out[2];) {
+      const int64_t begin = o * stride - g->pad[2];
+      const float *xs = x + begin * channels + c, *ws = weight + c;
+      float *ys = y + o * channels + c;
+      int64_t first = 0, end = g->kernel[2];
+      const bool whole = o >= low && o < high;
+      if (!whole) tap_range(begin, g->dilation[2], g->kernel[2], g->in[2], &first, &end);
+      if (channels < LANES) {
+        narrow_pixel(g, taps, first, end, xs, ws, ys);
+        o++;
+        continue;
+      }
+      const int64_t count = whole ? (high - o < PIXELS ? high - o : PIXELS) : 1;
+      switch (count) {
+      case 6: pixels(g, taps, first, end, xs, ws, ys, 6); break;
+      case 5: pixels(g, taps, first, end, xs, ws, ys, 5); break;
+      case 4: pixels(g, taps, first, end, xs, ws, ys, 4); break;
+      case 3: pixels(g, taps, first, end, xs, ws, ys, 3); break;
+      case 2: pixels(g, taps, first, end, xs, ws, ys, 2); break;
+      default: pixels(g, taps, first, end, xs, ws, ys, 1); break;
+      }
+      o += count;
+    }
+  }
+}
+
+static row_taps taps_of_row(const itg_geometry *g, const int64_t o[2]) {
+  row_taps taps;
+  for (int d = 0; d < 2; d++) {
+    taps.begin[d] = o[d] * g->stride[d] - g->pad[d];
+    tap_range(taps.begin[d], g->dilation[d], g->kernel[d], g->in[d], &taps.first[d], &taps.end[d]);
+  }
+  return taps;
 }
 
 static void run_channels_last(const itg_call *call, const depthwise_plan *plan, const itg_epilogue *epilogue) {
@@ -101,19 +154,14 @@ static void run_channels_last(const itg_call *call, const depthwise_plan *plan, 
     transpose_weight(g, call->inputs[1].data, call->scratch);
     weight = call->scratch;
   }
+  const int64_t rows = g->out[0] * g->out[1];
   for (int64_t n = 0; n < g->batch; n++) {
     const float *x = (const float *)call->inputs[0].data + n * g->in_count * g->channels;
     float *y = (float *)call->outputs[0].data + n * g->out_count * g->channels;
-    for (int64_t p = 0; p < g->out_count; p++, y += g->channels) {
-      pixel_taps taps;
-      int64_t o[3];
-      itg_geometry_split(g->out, p, o);
-      for (int d = 0; d < 3; d++) {
-        taps.begin[d] = o[d] * g->stride[d] - g->pad[d];
-        tap_range(taps.begin[d], g->dilation[d], g->kernel[d], g->in[d], &taps.first[d], &taps.end[d]);
-      }
-      pixel(g, &taps, x, weight, y);
-      itg_epilogue_rows(epilogue, y, 1, (size_t)g->channels, (size_t)g->channels, 0);
+    for (int64_t row = 0; row < rows; row++, y += g->out[2] * g->channels) {
+      const row_taps taps = taps_of_row(g, (const int64_t[2]){row / g->out[1], row % g->out[1]});
+      output_row(g, &taps, x, weight, y);
+      itg_epilogue_rows(epilogue, y, (size_t)g->out[2], (size_t)g->channels, (size_t)g->channels);
     }
   }
 }
@@ -130,16 +178,13 @@ ITG_VECTORISED static void add_row(float *y, const float *x, int64_t stride, flo
   }
 }
 
-static void row(const itg_geometry *g, const float *x, const float *weight, const int64_t o[3], float *y) {
+static void row_first(const itg_geometry *g, const float *x, const float *weight, const int64_t o[2], float *y) {
   memset(y, 0, (size_t)g->out[2] * sizeof *y);
-  int64_t begin[2], first[2], end[2];
-  for (int d = 0; d < 2; d++) {
-    begin[d] = o[d] * g->stride[d] - g->pad[d];
-    tap_range(begin[d], g->dilation[d], g->kernel[d], g->in[d], &first[d], &end[d]);
-  }
-  for (int64_t d = first[0]; d < end[0]; d++) {
-    for (int64_t h = first[1]; h < end[1]; h++) {
-      const float *line = x + ((begin[0] + d * g->dilation[0]) * g->in[1] + begin[1] + h * g->dilation[1]) * g->in[2];
+  const row_taps taps = taps_of_row(g, o);
+  for (int64_t d = taps.first[0]; d < taps.end[0]; d++) {
+    for (int64_t h = taps.first[1]; h < taps.end[1]; h++) {
+      const float *line =
+          x + ((taps.begin[0] + d * g->dilation[0]) * g->in[1] + taps.begin[1] + h * g->dilation[1]) * g->in[2];
       const float *ws = weight + (d * g->kernel[1] + h) * g->kernel[2];
       for (int64_t w = 0; w < g->kernel[2]; w++) {
         // Outputs whose input column ow*stride + offset is inside.
@@ -161,7 +206,7 @@ static void run_channels_first(const itg_call *call, const depthwise_plan *plan,
     const float *weight = (const float *)call->inputs[1].data + channel * g->taps;
     float *y = (float *)call->outputs[0].data + plane * g->out_count;
     for (int64_t line = 0; line < g->out[0] * g->out[1]; line++)
-      row(g, x, weight, (const int64_t[3]){line / g->out[1], line % g->out[1], 0}, y + line * g->out[2]);
+      row_first(g, x, weight, (const int64_t[2]){line / g->out[1], line % g->out[1]}, y + line * g->out[2]);
     itg_epilogue_plane(epilogue, y, (size_t)g->out_count, (size_t)channel);
   }
 }

@@ -18,23 +18,36 @@ itg_epilogue itg_epilogue_of(const itg_call *call) {
 
 #define BOUNDED(v, low, high) ((v) < (low) ? (low) : ((v) > (high) ? (high) : (v)))
 
-ITG_VECTORISED static void finish_row(const itg_epilogue *e, float *y, size_t n, const float *bias,
-                                      const float *slopes) {
-  const float low = e->low, high = e->high, slope = e->slope;
-  if (bias) {
-    for (size_t i = 0; i < n; i++) y[i] += bias[i];
+// One loop for each combination, so that each is one pass.
+#define FINISH(expression)                        \
+  for (size_t r = 0; r < rows; r++, y += pitch) { \
+    for (size_t i = 0; i < n; i++) {              \
+      const float v = y[i];                       \
+      y[i] = (expression);                        \
+    }                                             \
   }
+ITG_VECTORISED static void finish_rows(const itg_epilogue *e, float *y, size_t rows, size_t n, size_t pitch) {
+  const float low = e->low, high = e->high, slope = e->slope, *bias = e->bias, *slopes = e->slopes;
   switch (e->kind) {
   case ITG_ACTIVATION_CLIP:
-    for (size_t i = 0; i < n; i++) y[i] = BOUNDED(y[i], low, high);
+    if (bias)
+      FINISH(BOUNDED(v + bias[i], low, high))
+    else
+      FINISH(BOUNDED(v, low, high))
     break;
   case ITG_ACTIVATION_LEAKY:
-    for (size_t i = 0; i < n; i++) y[i] = y[i] < 0 ? y[i] * slope : y[i];
+    if (bias)
+      FINISH(v + bias[i] < 0 ? (v + bias[i]) * slope : v + bias[i])
+    else
+      FINISH(v < 0 ? v * slope : v)
     break;
   case ITG_ACTIVATION_PRELU:
-    for (size_t i = 0; i < n; i++) y[i] = y[i] < 0 ? y[i] * slopes[i] : y[i];
+    if (bias)
+      FINISH(v + bias[i] < 0 ? (v + bias[i]) * slopes[i] : v + bias[i])
+    else
+      FINISH(v < 0 ? v * slopes[i] : v)
     break;
-  default: break;
+  default: FINISH(v + bias[i]) break;
   }
 }
 
@@ -65,17 +78,14 @@ static float slope_of(const itg_epilogue *epilogue, size_t channel) {
   return epilogue->slopes[epilogue->slope_count == 1 ? 0 : channel];
 }
 
-void itg_epilogue_rows(const itg_epilogue *epilogue, float *y, size_t rows, size_t channels, size_t pitch,
-                       size_t first) {
+void itg_epilogue_rows(const itg_epilogue *epilogue, float *y, size_t rows, size_t channels, size_t pitch) {
   if (!epilogue->bias && epilogue->kind == ITG_ACTIVATION_NONE) return;
   itg_epilogue own = *epilogue;
   if (own.kind == ITG_ACTIVATION_PRELU && own.slope_count == 1) { // One slope for all channels is a leaky activation.
     own.kind = ITG_ACTIVATION_LEAKY;
     own.slope = own.slopes[0];
   }
-  for (size_t r = 0; r < rows; r++)
-    finish_row(&own, y + r * pitch, channels, own.bias ? own.bias + first : NULL,
-               own.slopes ? own.slopes + first : NULL);
+  finish_rows(&own, y, rows, channels, pitch);
 }
 
 void itg_epilogue_plane(const itg_epilogue *epilogue, float *y, size_t count, size_t channel) {

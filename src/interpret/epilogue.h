@@ -15,9 +15,8 @@ typedef struct itg_epilogue {
 
 // From the node's activation, its bias (input 2) and its slope (the last input, PRELU only).
 itg_epilogue itg_epilogue_of(const itg_call *call);
-// y[r*pitch + c] for r < rows, c < channels, in place: y = activation(y + bias[first + c]). channels_last layout.
-void itg_epilogue_rows(const itg_epilogue *epilogue, float *y, size_t rows, size_t channels, size_t pitch,
-                       size_t first);
+// y[r*pitch + c] for r < rows, c < channels, in place: y = activation(y + bias[c]). channels_last layout.
+void itg_epilogue_rows(const itg_epilogue *epilogue, float *y, size_t rows, size_t channels, size_t pitch);
 // y[0..count) belongs to one channel.
 void itg_epilogue_plane(const itg_epilogue *epilogue, float *y, size_t count, size_t channel);
 

@@ -1,7 +1,6 @@
 // Planning and running whole graphs.
 #include "interpret/interpret.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -295,9 +294,6 @@ static itg_status plan_graph(itg_interpreter *interpreter, itg_diagnostic *diagn
 }
 
 itg_status itg_interpreter_create(const itg_graph *graph, itg_diagnostic *diagnostic, itg_interpreter **out) {
-  // Samples run side by side, so a matrix product must not start threads of its own. The setting is global to the process:
-  // OpenBLAS has no other.
-  openblas_set_num_threads(1);
   itg_interpreter *interpreter = calloc(1, sizeof *interpreter);
   ITG_TRY_MEMORY(interpreter, diagnostic);
   interpreter->graph = graph;

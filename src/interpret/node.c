@@ -1,5 +1,4 @@
 // Executing one node on its own, for constant folding.
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +65,6 @@ static itg_status interpret_node(const itg_node *node, void *const *outputs, itg
 }
 
 itg_status itg_interpret_node(const itg_node *node, void *const *outputs, itg_diagnostic *diagnostic) {
-  openblas_set_num_threads(1); // See interpreter.c.
   itg_arena arena = {0};
   const itg_status status = interpret_node(node, outputs, &arena, diagnostic);
   itg_arena_free(&arena);

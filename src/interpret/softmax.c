@@ -15,54 +15,59 @@ itg_status itg_prepare_softmax(const itg_call *call, itg_preparation *preparatio
   return ITG_OK;
 }
 
-ITG_VECTORISED static float maximum_of(const float *x, size_t n) {
-  float lanes[LANES], best = -INFINITY;
-  for (int lane = 0; lane < LANES; lane++) lanes[lane] = -INFINITY;
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    for (int lane = 0; lane < LANES; lane++)
-      lanes[lane] = x[i + (size_t)lane] > lanes[lane] ? x[i + (size_t)lane] : lanes[lane];
+// Rows of e^(x - max)/sum; y may be x. Sums are f64, in a fixed order that vectorises.
+ITG_VECTORISED static void softmax_rows(const float *x, float *y, size_t rows, size_t n) {
+  for (size_t r = 0; r < rows; r++, x += n, y += n) {
+    float best[LANES], maximum = -INFINITY;
+    double sums[LANES] = {0}, sum = 0;
+    const size_t whole = n / LANES * LANES;
+    if (whole) {
+      for (int lane = 0; lane < LANES; lane++) best[lane] = -INFINITY;
+      for (size_t i = 0; i < whole; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++)
+          best[lane] = x[i + (size_t)lane] > best[lane] ? x[i + (size_t)lane] : best[lane];
+      }
+      for (int lane = 0; lane < LANES; lane++) maximum = best[lane] > maximum ? best[lane] : maximum;
+    }
+    for (size_t i = whole; i < n; i++) maximum = x[i] > maximum ? x[i] : maximum;
+    for (size_t i = 0; i < n; i++) y[i] = itg_expf(x[i] - maximum);
+    for (size_t i = 0; i < whole; i += LANES) {
+      for (int lane = 0; lane < LANES; lane++) sums[lane] += (double)y[i + (size_t)lane];
+    }
+    for (size_t i = whole; i < n; i++) sum += (double)y[i];
+    for (int lane = 0; whole && lane < LANES; lane++) sum += sums[lane];
+    const float factor = (float)(1 / sum);
+    for (size_t i = 0; i < n; i++) y[i] *= factor;
   }
-  for (; i < n; i++) best = x[i] > best ? x[i] : best;
-  for (int lane = 0; lane < LANES; lane++) best = lanes[lane] > best ? lanes[lane] : best;
-  return best;
 }
 
-// y = e^(x - shift); returns the sum.
-ITG_VECTORISED static double exponentials(const float *x, float *y, size_t n, float shift) {
-  double lanes[LANES] = {0}, sum = 0;
-  for (size_t i = 0; i < n; i++) y[i] = itg_expf(x[i] - shift);
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    for (int lane = 0; lane < LANES; lane++) lanes[lane] += (double)y[i + (size_t)lane];
-  }
-  for (; i < n; i++) sum += (double)y[i];
-  for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
-  return sum;
+static void log_softmax_row(const float *x, float *y, size_t n) {
+  float maximum = -INFINITY;
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) maximum = x[i] > maximum ? x[i] : maximum;
+  for (size_t i = 0; i < n; i++) sum += exp((double)(x[i] - maximum));
+  const float logarithm = (float)log(sum);
+  for (size_t i = 0; i < n; i++) y[i] = x[i] - maximum - logarithm;
 }
 
-ITG_VECTORISED static void scale_run(float *y, size_t n, float factor) {
-  for (size_t i = 0; i < n; i++) y[i] *= factor;
+static void hardmax_row(const float *x, float *y, size_t n) {
+  size_t best = 0;
+  for (size_t i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
+  memset(y, 0, n * sizeof *y);
+  y[best] = 1;
 }
 
-static void softmax_f32(itg_op op, const float *x, float *y, size_t n) {
-  const float maximum = maximum_of(x, n);
-  if (op == ITG_OP_HARDMAX) {
-    size_t at = 0;
-    while (at + 1 < n && x[at] != maximum) at++;
-    memset(y, 0, n * sizeof *y);
-    y[at] = 1;
+static void softmax_f32(itg_op op, const float *x, float *y, size_t rows, size_t n) {
+  if (op == ITG_OP_SOFTMAX) {
+    softmax_rows(x, y, rows, n);
     return;
   }
-  // y may be x: the logarithm needs x afterwards, so only the sum is kept then.
-  if (op == ITG_OP_LOG_SOFTMAX) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += exp((double)(x[i] - maximum));
-    const float logarithm = (float)log(sum);
-    for (size_t i = 0; i < n; i++) y[i] = x[i] - maximum - logarithm;
-    return;
+  for (size_t r = 0; r < rows; r++) {
+    if (op == ITG_OP_LOG_SOFTMAX)
+      log_softmax_row(x + r * n, y + r * n, n);
+    else
+      hardmax_row(x + r * n, y + r * n, n);
   }
-  scale_run(y, n, (float)(1 / exponentials(x, y, n, maximum)));
 }
 
 static void softmax_f64(itg_op op, const double *x, double *y, size_t n) {
@@ -91,17 +96,17 @@ itg_status itg_run_softmax(const itg_call *call, itg_diagnostic *diagnostic) {
   const size_t n = (size_t)dims[axis], inner = itg_dims_product(dims, axis + 1, itg_operand_rank(x));
   const itg_op op = call->node->op;
   if (x->count == 0) return ITG_OK;
+  if (x->dtype == ITG_DTYPE_F32 && inner == 1) {
+    softmax_f32(op, x->data, call->outputs[0].data, x->count / n, n);
+    return ITG_OK;
+  }
   for (size_t o = 0; o < x->count / n; o++) {
     const size_t base = o / inner * n * inner + o % inner;
     if (x->dtype == ITG_DTYPE_F32) {
       const float *from = (const float *)x->data + base;
       float *to = (float *)call->outputs[0].data + base, *row = call->scratch;
-      if (inner == 1) {
-        softmax_f32(op, from, to, n);
-        continue;
-      }
       for (size_t i = 0; i < n; i++) row[i] = from[i * inner];
-      softmax_f32(op, row, row, n);
+      softmax_f32(op, row, row, 1, n);
       for (size_t i = 0; i < n; i++) to[i * inner] = row[i];
     } else {
       const double *from = (const double *)x->data + base;
