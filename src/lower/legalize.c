@@ -7,6 +7,8 @@
 #include "lower/emit.h"
 #include "quantize/unary_function.h"
 
+static itg_lower_function lower_cast;
+
 static itg_lower_function *function_for(itg_op op) {
   switch (op) {
   case ITG_OP_CONV:
@@ -38,6 +40,7 @@ static itg_lower_function *function_for(itg_op op) {
   case ITG_OP_LP_NORM: return itg_lower_norm;
   case ITG_OP_RESIZE: return itg_lower_resize;
   case ITG_OP_IDENTITY: return itg_lower_identity;
+  case ITG_OP_CAST: return lower_cast;
   case ITG_OP_GATHER: return itg_lower_gather;
   case ITG_OP_RESHAPE:
   case ITG_OP_TRANSPOSE:
@@ -55,6 +58,47 @@ static itg_lower_function *function_for(itg_op op) {
   }
 }
 
+// An integer graph input that is only read as numbers (attention masks: Cast to float) becomes a quantized input, like a
+// float one. Returns the tensor whose encoding it takes, or NULL.
+static const itg_tensor *number_behind(const itg_tensor *input) {
+  if (input->encoding || input->user_count == 0 || input->is_output) return NULL;
+  const itg_tensor *number = NULL;
+  for (int32_t u = 0; u < input->user_count; u++) {
+    const itg_tensor *output = input->users[u]->outputs[0];
+    if (input->users[u]->op != ITG_OP_CAST || !output->encoding || output->is_output) return NULL;
+    if (!number) number = output;
+  }
+  return number;
+}
+
+static itg_status create_input(itg_legalizer *l, const itg_tensor *input) {
+  const itg_tensor *number = number_behind(input);
+  itg_tensor stand_in = *input;
+  if (number) stand_in.encoding = number->encoding;
+  itg_tensor *tensor = itg_emit_tensor(l, number ? &stand_in : input);
+  ITG_TRY_MEMORY(tensor && itg_graph_add_input(l->graph, tensor), l->diagnostic);
+  return ITG_OK;
+}
+
+// A Cast of such an input: a change of encoding at most.
+static itg_status lower_cast(itg_legalizer *l, const itg_node *node) {
+  if (!node->inputs[0]->is_input || !number_behind(node->inputs[0]))
+    ITG_FAIL(l->diagnostic, ITG_ERROR_UNSUPPORTED, node->name,
+             "Cast from %s to %s has no integer form, except from graph inputs to float",
+             itg_dtype_name(node->inputs[0]->dtype), itg_dtype_name(node->outputs[0]->dtype));
+  itg_tensor *x = itg_emit_tensor(l, node->inputs[0]), *y;
+  ITG_TRY_MEMORY(x, l->diagnostic);
+  ITG_TRY(itg_emit_output(l, node, 0, &y));
+  if (itg_encoding_equal(x->encoding, y->encoding)) {
+    ITG_TRY_MEMORY(itg_emit_node(l, ITG_OP_IDENTITY, node->name, &x, 1, y), l->diagnostic);
+    return ITG_OK;
+  }
+  itg_node *result = itg_emit_node(l, ITG_OP_Q_CONVERT, node->name, &x, 1, y);
+  ITG_TRY_MEMORY(result, l->diagnostic);
+  return itg_emit_requantize(l, node, itg_scale_of(x) / itg_scale_of(y), (uint64_t)itg_largest_code(x), y,
+                             &result->attributes.requantize);
+}
+
 // Graph inputs and outputs come first, so that nothing else can take their names; then all other activations.
 static itg_status create_tensors(itg_legalizer *l) {
   const itg_graph *source = l->source;
@@ -63,8 +107,7 @@ static itg_status create_tensors(itg_legalizer *l) {
     if (!input->encoding && itg_dtype_is_float(input->dtype) && input->user_count > 0)
       ITG_FAIL(l->diagnostic, ITG_ERROR_UNSUPPORTED, input->name, "the graph input is %s and not quantized",
                itg_dtype_name(input->dtype));
-    itg_tensor *tensor = itg_emit_tensor(l, input);
-    ITG_TRY_MEMORY(tensor && itg_graph_add_input(l->graph, tensor), l->diagnostic);
+    ITG_TRY(create_input(l, input));
   }
   for (int32_t i = 0; i < source->output_count; i++)
     ITG_TRY_MEMORY(itg_emit_tensor(l, source->outputs[i]), l->diagnostic);
