@@ -9,7 +9,9 @@
 enum { MAX_ELEMENTS_LOG2 = 40 };
 
 itg_dtype itg_infer_dtype(const itg_tensor *tensor) {
-  return tensor->data && tensor->encoding ? ITG_DTYPE_F32 : tensor->dtype;
+  // u8 and u16 constants are operands of integer graphs and count as they are.
+  const bool codes = tensor->dtype == ITG_DTYPE_U8 || tensor->dtype == ITG_DTYPE_U16;
+  return tensor->data && tensor->encoding && !codes ? ITG_DTYPE_F32 : tensor->dtype;
 }
 
 itg_status itg_infer_expect(const itg_node *node, int index, int types, itg_diagnostic *diagnostic) {

@@ -59,6 +59,8 @@ ITG_MUST_USE itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnost
 void itg_plan_groups(itg_quantize_plan *plan);
 // ranges.c: chooses the encoding of every group and sets tensor->encoding. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_plan_ranges(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+// moves.c: operands of nodes that move codes get the encoding of the node's output. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_moves(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 // weights.c: weights and biases of convolutions and fully connected layers become integers. Needs the activations'
 // encodings. Errors: UNSUPPORTED (weights that are not constant), QUANTIZATION, MEMORY.
 ITG_MUST_USE itg_status itg_plan_weights(itg_quantize_plan *plan, itg_diagnostic *diagnostic);

@@ -86,6 +86,7 @@ static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
   ITG_TRY(itg_plan_precision(plan, diagnostic));
   itg_plan_groups(plan);
   ITG_TRY(itg_plan_ranges(plan, diagnostic));
+  ITG_TRY(itg_plan_moves(plan, diagnostic));
   return itg_plan_weights(plan, diagnostic);
 }
 

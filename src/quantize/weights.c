@@ -1,5 +1,6 @@
 // Weights: s8, symmetric, one scale an output channel, codes in [-127, 127]. Biases: s32 with scale s_x*s_w
-// (docs/ARITHMETIC.md 1).
+// (docs/ARITHMETIC.md 1). The rounding of the weights moves the mean of every output; the bias takes that back, from the
+// input's calibrated channel means (bias correction, arXiv 1906.04721).
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,6 +13,8 @@ typedef struct weight_job {
   const float *weight, *bias; // bias NULL: none
   int64_t rows, length;       // Scales, and weights a scale.
   int64_t outputs;            // Biases; a multiple of rows (grouped transposed convolutions).
+  const double *means;        // Of the input's channels; NULL: no correction.
+  int64_t width, group;       // Input channels a weight row sees at each tap; groups.
   double input_scale;
   int32_t method;
   double *scales;      // [rows]
@@ -57,6 +60,22 @@ static double scale_for_bias(const weight_job *job, int64_t row) {
   return largest / (job->input_scale * bias_limit) * (1 + 0x1p-20);
 }
 
+// What the rounded weights of a row lack on average.
+static double mean_shift(const weight_job *job, int64_t row) {
+  const float *weight = job->weight + row * job->length;
+  const int8_t *codes = job->codes + row * job->length;
+  const double *means = job->means + row / (job->rows / job->group) * job->width;
+  double shift = 0;
+  for (int64_t k = 0; k < job->length; k++)
+    shift += ((double)weight[k] - codes[k] * job->scales[row]) * means[k % job->width];
+  return shift;
+}
+
+static int32_t encode_bias(double bias, double scale) {
+  const double code = floor(bias / scale + 0.5);
+  return (int32_t)(code < -bias_limit ? -bias_limit : code > bias_limit ? bias_limit : code);
+}
+
 static void quantize_rows(void *context, size_t index) {
   const weight_job *job = (const weight_job *)context + index;
   for (int64_t r = 0; r < job->rows; r++) {
@@ -67,8 +86,11 @@ static void quantize_rows(void *context, size_t index) {
     job->scales[r] = scale;
     for (int64_t k = 0; k < job->length; k++) job->codes[r * job->length + k] = encode_weight(row[k], 1 / scale);
   }
-  for (int64_t o = 0; job->bias && o < job->outputs; o++)
-    job->bias_codes[o] = (int32_t)floor((double)job->bias[o] / (job->input_scale * job->scales[o % job->rows]) + 0.5);
+  for (int64_t o = 0; job->bias_codes && o < job->outputs; o++) {
+    const int64_t row = o % job->rows;
+    const double bias = (job->bias ? (double)job->bias[o] : 0) + (job->means ? mean_shift(job, row) : 0);
+    job->bias_codes[o] = encode_bias(bias, job->input_scale * job->scales[row]);
+  }
 }
 
 static bool has_weights(const itg_node *node) {
@@ -93,6 +115,24 @@ static itg_status check_constant(const itg_quantize_plan *plan, const itg_node *
   return ITG_OK;
 }
 
+// Channel means of the node's input, where a weight row sees one value of each channel at each tap.
+static itg_status read_means(const itg_quantize_plan *plan, const itg_node *node, itg_arena *arena, weight_job *job,
+                             itg_diagnostic *diagnostic) {
+  const itg_activation_entry *entry = itg_plan_entry(plan, node->inputs[0]);
+  const itg_tensor_statistics *statistics = entry ? entry->statistics : NULL;
+  const itg_tensor *weight = node->inputs[1];
+  job->group = node->op == ITG_OP_CONV ? node->attributes.conv.group : 1;
+  job->width = weight->shape.dims[weight->shape.rank - 1];
+  if (node->op == ITG_OP_CONV_TRANSPOSE || !statistics || statistics->channel_count == 0) return ITG_OK;
+  if (statistics->channels != job->width * job->group || job->rows % job->group != 0) return ITG_OK;
+  double *means = itg_arena_array(arena, (size_t)statistics->channels, sizeof means[0]);
+  ITG_TRY_MEMORY(means, diagnostic);
+  for (int64_t c = 0; c < statistics->channels; c++)
+    means[c] = statistics->channel_sum[c] / (double)statistics->channel_count;
+  job->means = means;
+  return ITG_OK;
+}
+
 // Makes the integer constants of one node (still to be filled by quantize_rows).
 static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *arena, itg_diagnostic *diagnostic,
                           weight_job *job, itg_tensor **new_weight, itg_tensor **new_bias) {
@@ -112,14 +152,16 @@ static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *ar
   ITG_TRY_MEMORY(job->scales && *new_weight, diagnostic);
   (*new_weight)->index = -1;
   job->codes = itg_tensor_writable(*new_weight);
+  ITG_TRY(read_means(plan, node, arena, job, diagnostic));
   *new_bias = NULL;
-  if (!bias) return ITG_OK;
-  job->bias = bias->data;
-  *new_bias = itg_graph_add_constant(plan->graph, bias->name, ITG_DTYPE_S32, &bias->shape, NULL);
+  if (!bias && !job->means) return ITG_OK;
+  if (bias && (bias->shape.rank != 1 || bias->shape.dims[0] != job->outputs))
+    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, node->name, "the bias must have one value an output channel");
+  job->bias = bias ? bias->data : NULL;
+  const itg_shape shape = itg_shape_of(1, &job->outputs);
+  *new_bias = itg_graph_add_constant(plan->graph, bias ? bias->name : "bias", ITG_DTYPE_S32, &shape, NULL);
   ITG_TRY_MEMORY(*new_bias, diagnostic);
   (*new_bias)->index = -1;
-  if (bias->shape.rank != 1 || bias->shape.dims[0] != job->outputs)
-    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, node->name, "the bias must have one value an output channel");
   job->bias_codes = itg_tensor_writable(*new_bias);
   return ITG_OK;
 }
@@ -133,6 +175,7 @@ static itg_status finish(itg_quantize_plan *plan, itg_node *node, const weight_j
   ITG_TRY_MEMORY(scales, diagnostic);
   for (int64_t o = 0; o < job->outputs; o++) scales[o] = job->input_scale * job->scales[o % job->rows];
   bias->encoding = itg_encoding_create(plan->graph, ITG_DTYPE_S32, 0, job->outputs, scales, NULL);
+  if (node->input_count < 3) ITG_TRY_MEMORY(itg_node_resize_inputs(plan->graph, node, 3), diagnostic);
   ITG_TRY_MEMORY(bias->encoding && itg_node_set_input(node, 2, bias), diagnostic);
   return ITG_OK;
 }

@@ -36,6 +36,12 @@ static inline float net_uniform(float low, float high) {
   return low + (high - low) * (float)(net_random() >> 8) / (float)(1 << 24);
 }
 
+// Every fourth value is an end of the range, so that sums of several inputs reach their extremes.
+static inline float net_extreme(float low, float high) {
+  const uint32_t kind = net_random() & 7;
+  return kind == 0 ? low : kind == 1 ? high : net_uniform(low, high);
+}
+
 // ---- building ----
 
 static inline itg_graph *net_create(void) {
@@ -105,7 +111,7 @@ static inline void net_fill(const net_samples *samples, size_t index, void *cons
     assert_true(itg_shape_count(&input->shape, &count));
     for (size_t k = 0; k < count; k++) {
       if (input->dtype == ITG_DTYPE_F32)
-        ((float *)inputs[i])[k] = net_uniform(samples->low, samples->high);
+        ((float *)inputs[i])[k] = net_extreme(samples->low, samples->high);
       else
         ((int64_t *)inputs[i])[k] = net_random() % samples->id_limit;
     }
