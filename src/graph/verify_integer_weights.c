@@ -74,7 +74,9 @@ static itg_status check_transposed_rows(const itg_node *node, itg_diagnostic *di
 itg_status itg_check_q_conv(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_q_conv_attributes *conv = &node->attributes.q_conv;
   const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT];
-  if (conv->bound < 0) ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "bound %lld", (long long)conv->bound);
+  if (conv->bound < 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "the stated bound of the accumulator is %lld",
+             (long long)conv->bound);
   ITG_TRY(itg_check_accumulator(node, (uint64_t)conv->bound, conv->wide != 0, conv->pre_shift, diagnostic));
   ITG_TRY(itg_check_codes(node, node->outputs[0], conv->low, conv->high, diagnostic));
   const int32_t pre_shift = conv->wide ? conv->pre_shift : 0;
