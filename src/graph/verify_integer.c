@@ -183,8 +183,8 @@ static itg_status check_bounded_step(const itg_node *node, uint64_t bound, bool 
 static itg_status check_matmul(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_tensor *a = node->inputs[0], *b = node->inputs[1];
   const uint64_t k = (uint64_t)a->shape.dims[a->shape.rank - 1];
-  if (b->dtype == ITG_DTYPE_S8 && itg_zero_point(b) != 0)
-    ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "an s8 operand must have zero point 0");
+  if (b->dtype == ITG_DTYPE_S8 && b->encoding && (b->encoding->count != 1 || itg_zero_point(b) != 0))
+    ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "an s8 operand must have one scale and zero point 0");
   if (b->dtype != ITG_DTYPE_S8) ITG_TRY(check_activation(b, diagnostic));
   int64_t largest = itg_code_deviation(b);
   if (b->data) { // The actual values of a constant may prove more than its type.

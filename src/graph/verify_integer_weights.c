@@ -71,12 +71,26 @@ static itg_status check_transposed_rows(const itg_node *node, itg_diagnostic *di
   return ITG_OK;
 }
 
+// An encoding of the weights is optional; kernels of a target's own arithmetic read its scales.
+static itg_status check_weight_encoding(const itg_node *node, itg_diagnostic *diagnostic) {
+  const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT];
+  const itg_encoding *encoding = weight->encoding;
+  if (!encoding) return ITG_OK;
+  const int64_t rows = weight->shape.dims[0];
+  if (encoding->storage != ITG_DTYPE_S8 || encoding->block != 0 || encoding->zero_points ||
+      !(encoding->axis == -1 ? encoding->count == 1 : encoding->axis == 0 && encoding->count == rows))
+    ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name,
+             "the encoding of the weights must be symmetric s8 with one scale, or one a row");
+  return ITG_OK;
+}
+
 itg_status itg_check_q_conv(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_q_conv_attributes *conv = &node->attributes.q_conv;
   const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT];
   if (conv->bound < 0)
     ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "the stated bound of the accumulator is %lld",
              (long long)conv->bound);
+  ITG_TRY(check_weight_encoding(node, diagnostic));
   ITG_TRY(itg_check_accumulator(node, (uint64_t)conv->bound, conv->wide != 0, conv->pre_shift, diagnostic));
   ITG_TRY(itg_check_codes(node, node->outputs[0], conv->low, conv->high, diagnostic));
   const int32_t pre_shift = conv->wide ? conv->pre_shift : 0;

@@ -100,7 +100,7 @@ itg_status itg_plan_matmul(const itg_node *node, itg_arena *arena, itg_diagnosti
                             .a_offset = a_offset,
                             .b_offset = b_offset,
                             .a_scale = a->encoding->scales[0],
-                            .b_scale = b->encoding->scales[0],
+                            .b_scale = b->encoding ? b->encoding->scales[0] : 1, // s8 constants may have no encoding.
                             .out_scale = out->encoding->scales[0]};
   // Broadcasting over whole matrices: strides of the leading dimensions, counted in matrices.
   const itg_shape lead = itg_shape_of(leading, out->shape.dims);
