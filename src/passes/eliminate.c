@@ -36,6 +36,15 @@ static int32_t neutral_operand(const itg_node *node) {
   return -1;
 }
 
+// A Resize by 1 in every dimension; cropping changes values even so.
+static bool is_unit_resize(const itg_node *node) {
+  const itg_resize_attributes *resize = &node->attributes.resize;
+  for (int32_t i = 0; i < node->inputs[0]->shape.rank; i++) {
+    if (resize->scale[i] != 1) return false;
+  }
+  return resize->coordinates != ITG_RESIZE_TF_CROP;
+}
+
 // Which input passes through unchanged, or -1. Shape and type are compared by the caller.
 static int32_t passes_through(const itg_node *node) {
   switch (node->op) {
@@ -47,6 +56,7 @@ static int32_t passes_through(const itg_node *node) {
   case ITG_OP_CONCAT: return node->input_count == 1 ? 0 : -1;
   case ITG_OP_TRANSPOSE: return is_identity_permutation(node) ? 0 : -1;
   case ITG_OP_SLICE: return is_whole_slice(node) ? 0 : -1;
+  case ITG_OP_RESIZE: return is_unit_resize(node) ? 0 : -1;
   case ITG_OP_PAD: return is_empty_pad(node) ? 0 : -1;
   case ITG_OP_CLIP:
     return node->attributes.scalar.alpha == -INFINITY && node->attributes.scalar.beta == INFINITY ? 0 : -1;

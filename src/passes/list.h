@@ -4,6 +4,8 @@
 
 #include "passes/passes.h"
 
+// f16 and bf16 tensors become f32.
+ITG_MUST_USE itg_status itg_pass_widen_floats(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic);
 // Nodes whose inputs are all constants are computed, unless the result would be larger than 16 MiB and than its inputs.
 ITG_MUST_USE itg_status itg_pass_fold_constants(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic);
 // Identities, movement that moves nothing, casts to the same type, duplicate nodes, nodes nobody needs.
@@ -20,6 +22,8 @@ ITG_MUST_USE itg_status itg_pass_matmul_to_fully_connected(itg_graph *graph, boo
 ITG_MUST_USE itg_status itg_pass_fold_batch_norm(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic);
 // Addition, subtraction, multiplication and division by per-channel constants behind a convolution or FullyConnected.
 ITG_MUST_USE itg_status itg_pass_fold_channel_constants(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic);
+// Division by and subtraction of constants become multiplication and addition; factors move up into weights.
+ITG_MUST_USE itg_status itg_pass_simplify_arithmetic(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic);
 // A product and a sum with per-channel or scalar constants become one BatchNorm, later Affine.
 ITG_MUST_USE itg_status itg_pass_merge_scale_and_shift(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic);
 // Pad nodes go into the window of the following convolution or pool.

@@ -3,6 +3,7 @@
 #include "passes/list.h"
 
 static const itg_pass passes[] = {
+    {"widen-floats", itg_pass_widen_floats},
     {"fold-constants", itg_pass_fold_constants},
     {"eliminate", itg_pass_eliminate},
     {"recognise-norms", itg_pass_recognise_norms},
@@ -14,6 +15,7 @@ static const itg_pass passes[] = {
     {"fold-channel-constants", itg_pass_fold_channel_constants},
     {"fold-batch-norm", itg_pass_fold_batch_norm},
     {"fold-channel-constants", itg_pass_fold_channel_constants},
+    {"simplify-arithmetic", itg_pass_simplify_arithmetic},
     {"merge-scale-and-shift", itg_pass_merge_scale_and_shift},
     {"merge-padding", itg_pass_merge_padding},
     {"channels-last", itg_pass_channels_last},

@@ -457,6 +457,10 @@ static itg_status visit(sweep *state, itg_node *node) {
   case ITG_OP_CUM_SUM:
     node->attributes.axis.axis = permutation[node->attributes.axis.axis];
     return restore_same_rank(state, node, transpose);
+  case ITG_OP_QUANTIZE_LINEAR:
+  case ITG_OP_DEQUANTIZE_LINEAR:
+    if (node->attributes.axis.axis >= 0) node->attributes.axis.axis = permutation[node->attributes.axis.axis];
+    return restore_same_rank(state, node, transpose);
   case ITG_OP_EXPAND:
   case ITG_OP_TILE: return node->outputs[0]->shape.rank == rank ? restore_same_rank(state, node, transpose) : ITG_OK;
   case ITG_OP_SOFTMAX:

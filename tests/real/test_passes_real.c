@@ -95,9 +95,39 @@ static void real_models_keep_their_outputs(void **state) {
   }
 }
 
+// The face embedder in pre-activation form, made by the project's shared tool: BatchNorm behind residual sums; with --padded
+// also in front of zero-padded convolutions, with a shift.
+static void preactivation_form_keeps_its_outputs(void **state) {
+  (void)state;
+  char source[4200], tool[4200], target[256], python[4200], command[16000];
+  const char *shared = getenv("ITG_SHARED"), *given = getenv("ITG_PYTHON"), *home = getenv("HOME");
+  snprintf(source, sizeof source, "%s/faceplugin/fr_feature.onnx", models_folder());
+  snprintf(tool, sizeof tool, "%s/tools/preactivation_face.py", shared ? shared : ITG_SOURCE_DIR "/../shared");
+  snprintf(python, sizeof python, "%s/.cache/intaglio/python/bin/python", home ? home : "");
+  if (given) snprintf(python, sizeof python, "%s", given);
+  if (access(source, R_OK) != 0 || access(tool, R_OK) != 0 || access(python, X_OK) != 0) {
+    print_message("skipped: needs the face embedder, ITG_SHARED and ITG_PYTHON\n");
+    return;
+  }
+  for (int padded = 0; padded < 2; padded++) {
+    snprintf(target, sizeof target, "/tmp/itg-preactivation-%d-%d.onnx", (int)getpid(), padded);
+    snprintf(command, sizeof command, "'%s' '%s' '%s' '%s' 1.6 7 %s >/dev/null", python, tool, source, target,
+             padded ? "--padded" : "");
+    assert_int_equal(system(command), 0);
+    const model entry = {0};
+    itg_graph *graph = import(target, &entry), *copy = check(graph, padded ? "padded" : "pre-activation");
+    assert_true(count_op(copy, ITG_OP_ADD_AFFINE) >= 12);
+    assert_int_equal(count_op(copy, ITG_OP_TRANSPOSE), 1);
+    itg_graph_destroy(copy);
+    itg_graph_destroy(graph);
+    assert_int_equal(unlink(target), 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(real_models_keep_their_outputs),
+      cmocka_unit_test(preactivation_form_keeps_its_outputs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,6 +256,53 @@ static void constants_are_folded(void **state) {
   itg_graph_destroy(result);
 }
 
+// q*k^T/sqrt(d) with projections: the factor ends in the weights of q.
+static void attention_scale_moves_into_weights(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(1, 6, 8)), *heads[2];
+  for (int i = 0; i < 2; i++) {
+    itg_tensor *y = ADD_NODE(graph, ITG_OP_MATMUL, NULL, x, add_random(graph, DIMS(8, 8), -1, 1));
+    y = add_reshape(graph, ADD_NODE(graph, ITG_OP_ADD, NULL, y, add_random(graph, DIMS(8), -1, 1)), DIMS(1, 6, 2, 4));
+    heads[i] = add_transpose(graph, y, i ? (int[]){0, 2, 3, 1} : (int[]){0, 2, 1, 3});
+  }
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_MATMUL, NULL, heads[0], heads[1]);
+  y = ADD_NODE(graph, ITG_OP_DIV, NULL, y, add_scalar(graph, 2));
+  const itg_attributes last = {.axis = {.axis = 3}};
+  itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_SOFTMAX, &last, y));
+  assert_int_equal(count_op(result, ITG_OP_DIV) + count_op(result, ITG_OP_MUL), 0);
+  assert_int_equal(count_op(result, ITG_OP_TRANSPOSE), 2);
+  ITG_FOR_EACH_NODE(node, result) {
+    if (node->op == ITG_OP_MATMUL) assert_int_equal(node->attributes.gemm.transpose_b, 1);
+  }
+  itg_graph_destroy(result);
+}
+
+static void half_precision_is_widened(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  const itg_shape shape = DIMS(4);
+  const uint16_t half[4] = {0x3c00, 0xc000, 0x3800, 0x0001}; // 1, -2, .5, 2^-24
+  itg_tensor *x = itg_graph_add_tensor(graph, "x", ITG_DTYPE_F16, &shape);
+  itg_tensor *c = itg_graph_add_constant(graph, "c", ITG_DTYPE_F16, &shape, half);
+  assert_true(itg_graph_add_input(graph, x));
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_TANH, NULL, ADD_NODE(graph, ITG_OP_MUL, NULL, x, c));
+  assert_true(itg_graph_add_output(graph, y));
+  assert_int_equal(y->dtype, ITG_DTYPE_F16);
+  itg_diagnostic diagnostic = {0};
+  if (itg_passes_run(graph, NULL, NULL, &diagnostic) != ITG_OK) fail_msg("%s", diagnostic.message);
+  assert_int_equal(graph->inputs[0]->dtype, ITG_DTYPE_F16);
+  assert_int_equal(graph->outputs[0]->dtype, ITG_DTYPE_F16);
+  assert_string_equal(graph->outputs[0]->name, "Tanh");
+  assert_int_equal(count_op(graph, ITG_OP_CAST), 2);
+  ITG_FOR_EACH_NODE(node, graph) {
+    if (node->op != ITG_OP_MUL) continue;
+    const float *values = node->inputs[1]->data;
+    assert_true(values[0] == 1 && values[1] == -2 && values[2] == 0.5f && values[3] == ldexpf(1, -24));
+  }
+  itg_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batch_norm_behind_convolutions_is_folded),
@@ -270,6 +317,8 @@ int main(void) {
       cmocka_unit_test(scale_and_shift_become_affine),
       cmocka_unit_test(idle_and_duplicate_nodes_disappear),
       cmocka_unit_test(constants_are_folded),
+      cmocka_unit_test(attention_scale_moves_into_weights),
+      cmocka_unit_test(half_precision_is_widened),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
