@@ -17,6 +17,7 @@ static const cli_option options[] = {
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_FACE_MODELS,
     CLI_OPTION_IDENTITIES,
+    CLI_OPTION_LIMIT,
     CLI_OPTION_SHAPE,
     {"precision", 'p', "NAME",
      "a8w8 (8 bits), a8w8+s16 (8-bit compute, 16-bit stream; the default), a16w8 (16-bit activations)"},

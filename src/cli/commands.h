@@ -67,6 +67,8 @@ typedef struct cli_command {
         "who is who, for the report: folder (names of sub-folders, the default), prefix (file name up to the first " \
         "'_', '-', '.' or digit), none"                                                                              \
   }
+#define CLI_OPTION_LIMIT \
+  { "limit", 0, "N", "use at most N samples of each kind, spread evenly over what is there" }
 #define CLI_OPTION_CPU \
   { "cpu", 0, "NAME", "highest instruction set to use: reference, avx2, avxvnni, .." }
 

@@ -25,7 +25,8 @@ typedef struct picture {
 struct cli_samples {
   const cli_sample_options *options;
   itg_arena arena;
-  size_t count;
+  size_t count;      // After the limit.
+  size_t rows;       // Of the arrays, before it.
   picture *pictures; // NULL: arrays.
   size_t capacity, cached;
   itg_npy *arrays;     // One an input.
@@ -116,6 +117,14 @@ static itg_status check_picture_input(const cli_samples *samples, itg_diagnostic
   }
   ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL,
            "pictures need a way into the network: give --preprocess with a JSON file or one of %s", names);
+}
+
+// Keeps `limit` pictures, evenly spread.
+static void thin_out(cli_samples *samples) {
+  const size_t limit = samples->options->limit, count = samples->count;
+  if (limit == 0 || limit >= count) return;
+  for (size_t i = 0; i < limit; i++) samples->pictures[i] = samples->pictures[i * count / limit];
+  samples->count = limit;
 }
 
 static itg_status find_faces(cli_samples *samples, itg_diagnostic *diagnostic) {
@@ -220,10 +229,9 @@ static itg_status add_array(cli_samples *samples, const char *spec, itg_diagnost
              itg_shape_print(&samples->arrays[index].shape, actual, sizeof actual), input->name,
              itg_shape_print(&input->shape, wanted, sizeof wanted));
   if (rows < 1) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, path, "holds no rows");
-  if (samples->count && samples->count != (size_t)rows)
-    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, path, "has %lld rows, another input has %zu", (long long)rows,
-             samples->count);
-  samples->count = (size_t)rows;
+  if (samples->rows && samples->rows != (size_t)rows)
+    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, path, "has %lld rows, another input has %zu", (long long)rows, samples->rows);
+  samples->rows = (size_t)rows;
   return ITG_OK;
 }
 
@@ -233,6 +241,8 @@ static itg_status check_arrays(cli_samples *samples, itg_diagnostic *diagnostic)
       ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, samples->options->inputs[i]->name,
                "no values for this input; add INPUT=FILE.npy");
   }
+  const size_t limit = samples->options->limit;
+  samples->count = limit && limit < samples->rows ? limit : samples->rows;
   samples->labels = itg_arena_array(&samples->arena, samples->count, sizeof *samples->labels);
   ITG_TRY_MEMORY(samples->labels, diagnostic);
   return ITG_OK;
@@ -293,6 +303,7 @@ static itg_status fill(cli_samples *samples, const char *const *specs, size_t co
   }
   if (arrays) return check_arrays(samples, diagnostic);
   ITG_TRY(check_picture_input(samples, diagnostic));
+  thin_out(samples);
   return samples->options->faces ? find_faces(samples, diagnostic) : ITG_OK;
 }
 
@@ -330,7 +341,8 @@ static itg_status read_sample(void *context, size_t index, void *const *inputs, 
   const size_t at = view->first + index * view->step;
   if (samples->pictures) return read_picture(samples, &samples->pictures[at], inputs[0], diagnostic);
   for (size_t i = 0; i < samples->options->input_count; i++)
-    ITG_TRY(read_array(&samples->arrays[i], samples->options->inputs[i], at, inputs[i], diagnostic));
+    ITG_TRY(read_array(&samples->arrays[i], samples->options->inputs[i], at * samples->rows / samples->count, inputs[i],
+                       diagnostic));
   return ITG_OK;
 }
 
@@ -341,7 +353,7 @@ static const char *sample_name(void *context, size_t index) {
   if (samples->pictures) return samples->pictures[at].name;
   if (!samples->labels[at]) {
     char text[32];
-    const int length = snprintf(text, sizeof text, "row %zu", at);
+    const int length = snprintf(text, sizeof text, "row %zu", at * samples->rows / samples->count);
     samples->labels[at] = itg_arena_string(&samples->arena, text, (size_t)length);
   }
   return samples->labels[at];

@@ -14,6 +14,7 @@ typedef struct cli_sample_options {
   const itg_preprocess *preprocess; // For pictures; NULL: none given.
   cli_faces *faces;                 // Not NULL: pictures are photographs of faces.
   const char *identities;           // "folder" (also for NULL), "prefix" or "none".
+  size_t limit;                     // At most so many samples, spread evenly; 0: all.
   cli_progress *progress;
 } cli_sample_options;
 

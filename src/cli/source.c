@@ -39,6 +39,10 @@ static itg_status choose(const cli_arguments *arguments, const char *model, cons
       strcmp(identities, "none") != 0)
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, identities, "--identities is folder, prefix or none");
   source->options.identities = identities;
+  int limit = 0;
+  if (!cli_get_integer(arguments, "limit", 1, 1000000000, &limit))
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "see intaglio %s --help", arguments->command->name);
+  source->options.limit = (size_t)limit;
   if (faces && pictures) ITG_TRY(cli_faces_open(cli_get(arguments, "face-models"), model, diagnostic, &source->faces));
   if (faces) return ITG_OK;
   if (preprocess) return itg_preprocess_open(preprocess, diagnostic, &source->preprocess);

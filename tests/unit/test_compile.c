@@ -1,0 +1,226 @@
+// The compiler behind compiler.h: results, cancellation at every step, what a failed compile leaves behind.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "intaglio/compiler.h"
+#include "support/onnx_writer.h"
+
+enum { SIDE = 12, INPUT = 3 * SIDE * SIDE, SAMPLES = 6 };
+static char folder[] = "/tmp/intaglio-compile-XXXXXX";
+
+static int prepare(void **state) {
+  (void)state;
+  if (!mkdtemp(folder) || chdir(folder) != 0) return -1;
+  const onnx_bytes model = onnx_small_embedder(SIDE, NULL);
+  onnx_write_file("m.onnx", model.data, model.size);
+  free(model.data);
+  return 0;
+}
+static int clean_up(void **state) {
+  (void)state;
+  char line[128];
+  snprintf(line, sizeof line, "rm -rf %s", folder);
+  return chdir("/") == 0 ? system(line) : -1;
+}
+
+static size_t reads;
+static itg_status read_sample(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic) {
+  (void)diagnostic;
+  uint32_t seed = 100 + (uint32_t)index + *(const uint32_t *)context;
+  float tint = 0;
+  for (size_t i = 0; i < INPUT; i++) {
+    if (i % (SIDE * SIDE) == 0) tint = onnx_random(&seed);
+    ((float *)inputs[0])[i] = tint + 0.3f * onnx_random(&seed);
+  }
+  reads++;
+  return ITG_OK;
+}
+
+static const char *sample_group(void *context, size_t index) {
+  (void)context;
+  return index % 2 ? "odd" : "even";
+}
+
+static uint32_t calibration_seed = 1, judge_seed = 5000;
+
+static itg_compile_options good_options(void) {
+  itg_compile_options options;
+  itg_compile_options_default(&options);
+  options.calibration = (itg_samples){&calibration_seed, SAMPLES, read_sample, NULL, NULL};
+  options.judge = (itg_samples){&judge_seed, SAMPLES, read_sample, NULL, sample_group};
+  options.thread_count = 2;
+  return options;
+}
+
+static itg_compiler *open_compiler(void) {
+  itg_compiler *compiler = NULL;
+  itg_diagnostic diagnostic = {0};
+  if (itg_compiler_open("m.onnx", NULL, &diagnostic, &compiler) != ITG_OK) fail_msg("%s", diagnostic.message);
+  return compiler;
+}
+
+static void test_result(void **state) {
+  (void)state;
+  itg_compiler *compiler = open_compiler();
+  assert_int_equal(itg_compiler_input_count(compiler), 1);
+  assert_string_equal(itg_compiler_input(compiler, 0)->name, "x");
+  assert_null(itg_compiler_input(compiler, 1));
+  itg_compile_options options = good_options();
+  options.preprocessing = "{\"name\":\"mine\"}";
+  for (int i = 0; i < 2; i++) { // A compiler can be used again.
+    itg_compile_result result;
+    itg_diagnostic diagnostic = {0};
+    if (itg_compiler_compile(compiler, &options, "m.itg", &diagnostic, &result) != ITG_OK)
+      fail_msg("%s", diagnostic.message);
+    assert_int_equal(result.output_count, 1);
+    assert_string_equal(result.outputs[0].name, "y");
+    assert_true(result.outputs[0].cosine_mean > 0.99 && result.outputs[0].cosine_min <= result.outputs[0].cosine_mean);
+    assert_false(isnan(result.outputs[0].float_margin));
+    assert_false(result.judged_on_calibration);
+    assert_int_equal(result.judge_count, SAMPLES);
+    assert_true(result.step_count > 2 && result.file_bytes > 1000 && result.source_bytes > 1000);
+    assert_non_null(strstr(result.json, "\"cosine_mean\""));
+  }
+  itg_compiler_close(compiler);
+
+  itg_model *model;
+  assert_int_equal(itg_model_open("m.itg", NULL, &model), ITG_OK);
+  size_t size;
+  const char *text = itg_model_metadata(model, "preprocessing", &size);
+  assert_non_null(text);
+  assert_int_equal(size, strlen(options.preprocessing));
+  assert_memory_equal(text, options.preprocessing, size);
+  text = itg_model_metadata(model, "provenance", &size);
+  assert_non_null(text);
+  assert_non_null(memmem(text, size, "m.onnx", 6));
+  assert_null(memmem(text, size, folder, strlen(folder))); // No paths of this machine.
+  assert_non_null(itg_model_metadata(model, "accuracy", &size));
+  itg_model_close(model);
+}
+
+static void test_arguments(void **state) {
+  (void)state;
+  itg_compiler *compiler = open_compiler();
+  itg_compile_options options = good_options();
+  itg_diagnostic diagnostic;
+  options.calibration.count = 0;
+  assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", &diagnostic, NULL), ITG_ERROR_ARGUMENT);
+  options = good_options();
+  options.precision = "b4w4";
+  assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", &diagnostic, NULL), ITG_ERROR_ARGUMENT);
+  options = good_options();
+  options.dump_after = "never heard of";
+  options.dump = stderr;
+  assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", &diagnostic, NULL), ITG_ERROR_ARGUMENT);
+  options = good_options();
+  reads = 0;
+  assert_int_equal(itg_compiler_compile(compiler, &options, "no/folder/x.itg", &diagnostic, NULL), ITG_ERROR_IO);
+  assert_int_equal(reads, 0); // Found before the work was done.
+  assert_int_equal(access("x.itg", F_OK), -1);
+  assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", NULL, NULL), ITG_OK);
+  assert_int_equal(unlink("x.itg"), 0);
+  itg_compiler_close(compiler);
+}
+
+static itg_status failing_read(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic) {
+  if (index < 3) return read_sample(context, index, inputs, diagnostic);
+  diagnostic->status = ITG_ERROR_FORMAT;
+  strcpy(diagnostic->message, "the third picture is broken");
+  return ITG_ERROR_FORMAT;
+}
+
+static void test_errors_of_samples_come_through(void **state) {
+  (void)state;
+  itg_compiler *compiler = open_compiler();
+  for (int judged = 0; judged < 2; judged++) {
+    itg_compile_options options = good_options();
+    *(judged ? &options.judge.read : &options.calibration.read) = failing_read;
+    itg_diagnostic diagnostic = {0};
+    assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", &diagnostic, NULL), ITG_ERROR_FORMAT);
+    assert_string_equal(diagnostic.message, "the third picture is broken");
+    assert_int_equal(access("x.itg", F_OK), -1);
+  }
+  itg_compiler_close(compiler);
+}
+
+static int cancel_later(void *context, const char *stage, long long done, long long total) {
+  assert_true(stage && done >= 0 && total >= 0);
+  return (*(int *)context)-- == 0;
+}
+
+static void test_cancel_at_every_step(void **state) {
+  (void)state;
+  itg_compiler *compiler = open_compiler();
+  itg_status status = ITG_ERROR_CANCELLED;
+  int steps = 0;
+  for (; status == ITG_ERROR_CANCELLED && steps < 200; steps++) {
+    itg_compile_options options = good_options();
+    int left = steps;
+    options.progress = cancel_later;
+    options.progress_context = &left;
+    status = itg_compiler_compile(compiler, &options, "cancelled.itg", NULL, NULL);
+    if (status == ITG_ERROR_CANCELLED) assert_int_equal(access("cancelled.itg", F_OK), -1);
+  }
+  assert_int_equal(status, ITG_OK);
+  assert_true(steps > 5);
+  assert_int_equal(access("cancelled.itg", F_OK), 0);
+  itg_compiler_close(compiler);
+}
+
+static void test_float_network(void **state) {
+  (void)state;
+  itg_float_network *network;
+  assert_int_equal(itg_float_network_open("m.onnx", NULL, NULL, &network), ITG_OK);
+  assert_int_equal(itg_float_network_input_count(network), 1);
+  assert_int_equal(itg_float_network_output_count(network), 1);
+  assert_int_equal(itg_float_network_input(network, 0)->count, INPUT);
+  assert_int_equal(itg_float_network_output(network, 0)->count, 16);
+  assert_null(itg_float_network_output(network, 1));
+  float x[INPUT], y[2][16];
+  void *inputs[] = {x};
+  assert_int_equal(read_sample(&calibration_seed, 0, inputs, NULL), ITG_OK);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(itg_float_network_run(network, (const void *const[]){x}, (void *const[]){y[i]}, NULL), ITG_OK);
+  assert_memory_equal(y[0], y[1], sizeof y[0]);
+  itg_diagnostic diagnostic;
+  assert_int_equal(itg_float_network_run(network, (const void *const[]){NULL}, (void *const[]){y[0]}, &diagnostic),
+                   ITG_ERROR_ARGUMENT);
+  itg_float_network_close(network);
+  itg_float_network_close(NULL);
+}
+
+static void test_shape_texts(void **state) {
+  (void)state;
+  static const char *const wrong[] = {
+      "x", "=1x2", "x=", "x=1x", "x=0x2", "x=-1", "x=1y2", "x=1x2x3x4x5x6x7x8x9", "x=99999999999999999999"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    const itg_source_options options = {sizeof options, &wrong[i], 1};
+    itg_float_network *network;
+    assert_int_equal(itg_float_network_open("m.onnx", &options, NULL, &network), ITG_ERROR_ARGUMENT);
+  }
+  const char *right = "x=1x3x12x12";
+  const itg_source_options options = {sizeof options, &right, 1};
+  itg_float_network *network;
+  assert_int_equal(itg_float_network_open("m.onnx", &options, NULL, &network), ITG_OK);
+  itg_float_network_close(network);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_result),
+      cmocka_unit_test(test_arguments),
+      cmocka_unit_test(test_errors_of_samples_come_through),
+      cmocka_unit_test(test_cancel_at_every_step),
+      cmocka_unit_test(test_float_network),
+      cmocka_unit_test(test_shape_texts),
+  };
+  return cmocka_run_group_tests(tests, prepare, clean_up);
+}
