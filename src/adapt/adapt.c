@@ -1,11 +1,14 @@
-// The rewrites for our own kernels, in order. See adapt.h.
+// The rewrites for each kind of target, in order. See adapt.h.
 #include "adapt/adapt.h"
 
 #include "adapt/list.h"
 #include "graph/verify.h"
 
-itg_status itg_adapt_run(itg_graph *graph, itg_diagnostic *diagnostic) {
-  ITG_TRY(itg_adapt_add_affine(graph, diagnostic));
+itg_status itg_adapt_run(itg_graph *graph, const itg_target *target, itg_diagnostic *diagnostic) {
+  if (target)
+    ITG_TRY(itg_adapt_split_slopes(graph, diagnostic));
+  else
+    ITG_TRY(itg_adapt_add_affine(graph, diagnostic));
   ITG_TRY(itg_graph_verify(graph, ITG_STAGE_ADAPTED, diagnostic));
   graph->stage = ITG_STAGE_ADAPTED;
   return ITG_OK;

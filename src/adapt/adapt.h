@@ -3,10 +3,12 @@
 #define ITG_ADAPT_ADAPT_H
 
 #include "graph/graph.h"
+#include "npu/target.h"
 
-// Adapts to our own integer kernels: an Add whose sum goes through a per-channel Affine (the BatchNorm that reads a residual
-// stream) becomes AddAffine with both results. Verifies; leaves stage ADAPTED.
+// Adapts to our own integer kernels (target NULL): an Add whose sum goes through a per-channel Affine (the BatchNorm that
+// reads a residual stream) becomes AddAffine with both results. Adapts to an NPU: slopes (PRelu, LeakyRelu) fused into
+// convolutions become nodes of their own, and sums keep one output. Verifies; leaves stage ADAPTED.
 // Errors: MEMORY, those of itg_graph_verify.
-ITG_MUST_USE itg_status itg_adapt_run(itg_graph *graph, itg_diagnostic *diagnostic);
+ITG_MUST_USE itg_status itg_adapt_run(itg_graph *graph, const itg_target *target, itg_diagnostic *diagnostic);
 
 #endif

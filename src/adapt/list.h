@@ -6,5 +6,7 @@
 
 // ADD followed by one AFFINE becomes ADD_AFFINE.
 ITG_MUST_USE itg_status itg_adapt_add_affine(itg_graph *graph, itg_diagnostic *diagnostic);
+// PRELU and LEAKY activations of convolutions and fully connected layers become nodes behind them.
+ITG_MUST_USE itg_status itg_adapt_split_slopes(itg_graph *graph, itg_diagnostic *diagnostic);
 
 #endif

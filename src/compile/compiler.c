@@ -171,7 +171,7 @@ static itg_status rewrite(compile_run *run) {
   }
   ITG_TRY(itg_float_network_from_graph(canonical, run->diagnostic, &run->network));
   ITG_TRY(itg_graph_clone(canonical, run->diagnostic, &run->graph));
-  ITG_TRY(itg_adapt_run(run->graph, run->diagnostic));
+  ITG_TRY(itg_adapt_run(run->graph, NULL, run->diagnostic));
   if (options->dump_after) dump_pass((void *)options, "adapt", run->graph);
   run->passes_seconds = itg_now() - start;
   return ITG_OK;
@@ -197,12 +197,12 @@ static itg_status quantize(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
   ITG_TRY(report_progress(run, "quantizing", 0, 0));
-  ITG_TRY(itg_quantize(run->graph, run->statistics, &run->recipe, run->pool, run->diagnostic));
+  ITG_TRY(itg_quantize(run->graph, run->statistics, &run->recipe, NULL, run->pool, run->diagnostic));
   itg_statistics_destroy(run->statistics);
   run->statistics = NULL;
   if (options->dump_after) dump_pass((void *)options, "quantize", run->graph);
   itg_graph *legal = NULL;
-  ITG_TRY(itg_legalize(run->graph, run->diagnostic, &legal));
+  ITG_TRY(itg_legalize(run->graph, NULL, run->diagnostic, &legal));
   itg_graph_destroy(run->graph);
   run->graph = legal;
   if (options->dump_after) dump_pass((void *)options, "legalize", run->graph);

@@ -4,12 +4,14 @@
 
 #include "graph/graph.h"
 #include "graph/integer_ops.h"
+#include "npu/target.h"
 #include "quantize/encodings.h"
 
 // One thread at a time.
 typedef struct itg_legalizer {
-  const itg_graph *source; // QUANTIZED; only read.
-  itg_graph *graph;        // LEGAL, under construction.
+  const itg_graph *source;  // QUANTIZED; only read.
+  itg_graph *graph;         // LEGAL, under construction.
+  const itg_target *target; // NULL: our own kernels.
   itg_diagnostic *diagnostic;
   itg_arena scratch; // Freed at the end.
   itg_map tensors;   // Name of a source tensor -> tensor of the new graph.

@@ -140,8 +140,9 @@ static itg_status lower_all(itg_legalizer *l) {
   return itg_graph_verify(l->graph, ITG_STAGE_LEGAL, l->diagnostic);
 }
 
-itg_status itg_legalize(const itg_graph *quantized, itg_diagnostic *diagnostic, itg_graph **out) {
-  itg_legalizer l = {.source = quantized, .diagnostic = diagnostic};
+itg_status itg_legalize(const itg_graph *quantized, const itg_target *target, itg_diagnostic *diagnostic,
+                        itg_graph **out) {
+  itg_legalizer l = {.source = quantized, .target = target, .diagnostic = diagnostic};
   ITG_TRY(itg_graph_create(diagnostic, &l.graph));
   l.graph->name = itg_arena_string(&l.graph->arena, quantized->name, strlen(quantized->name));
   itg_status status =

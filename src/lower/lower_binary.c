@@ -128,7 +128,7 @@ itg_status itg_lower_add(itg_legalizer *l, const itg_node *node) {
   // A Convert behind the sum (16-bit stream to the next convolution's 8 bits) is the affine x*1 + 0: one step less.
   const itg_node *convert = convert_behind(node->outputs[0]);
   const bool same = itg_shape_equal(&a->shape, &b->shape) && itg_shape_equal(&a->shape, &y->shape);
-  if (convert && same) {
+  if (convert && same && !l->target) {
     static const double one = 1, zero = 0;
     second_output second = {.gains = &one, .offsets = &zero, .count = 1};
     ITG_TRY(itg_emit_output(l, convert, 0, &second.tensor));

@@ -24,6 +24,7 @@ typedef struct itg_quantize_plan {
   itg_graph *graph;
   const itg_statistics *statistics;
   const itg_recipe *recipe;
+  const itg_target *target; // NULL: our own kernels, whose operands may differ in bits.
   itg_pool *pool;
   itg_activation_entry *entries; // malloc'ed; grows when Converts are inserted.
   size_t count, capacity;
@@ -55,6 +56,13 @@ ITG_MUST_USE itg_status itg_plan_masks(itg_quantize_plan *plan, itg_diagnostic *
 // precision.c: bits of every entry, and Converts (IDENTITY nodes whose sides have different encodings) where a reader
 // takes fewer bits than the tensor has. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+// precision_target.c: operands as wide as their result where the NPU asks for that. Does nothing without a target.
+// bits: before the Converts of itg_plan_precision; widen: after them. Errors: MEMORY.
+void itg_plan_target_bits(itg_quantize_plan *plan);
+ITG_MUST_USE itg_status itg_plan_target_widen(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+// A new tensor behind `tensor` with its own entry, through an IDENTITY that becomes a Convert. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_convert(itg_quantize_plan *plan, itg_tensor *tensor, int32_t bits, bool symmetric,
+                                         itg_diagnostic *diagnostic, itg_tensor **out);
 // groups.c: which entries share an encoding.
 void itg_plan_groups(itg_quantize_plan *plan);
 // ranges.c: chooses the encoding of every group and sets tensor->encoding. Errors: MEMORY.

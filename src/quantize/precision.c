@@ -126,6 +126,7 @@ static bool takes_eight(const itg_quantize_plan *plan, const itg_node *node, int
   case ITG_OP_CONV:
   case ITG_OP_CONV_TRANSPOSE:
   case ITG_OP_FULLY_CONNECTED:
+    if (plan->target && output && output->bits == 16) return false;
     // The head multiplies 16-bit vectors; so does whatever a recipe rule asked for.
     return index == 0 && !uniform16 && !entry->chosen && !(output && output->bits == 16 && is_vector(output->tensor));
   case ITG_OP_MATMUL:
@@ -133,6 +134,24 @@ static bool takes_eight(const itg_quantize_plan *plan, const itg_node *node, int
     return !uniform16 && !entry->chosen && !(tensor->producer && tensor->producer->op == ITG_OP_SOFTMAX);
   default: return itg_op_moves_codes(node->op) && output && output->bits == 8;
   }
+}
+
+itg_status itg_plan_convert(itg_quantize_plan *plan, itg_tensor *tensor, int32_t bits, bool symmetric,
+                            itg_diagnostic *diagnostic, itg_tensor **out) {
+  itg_tensor *converted = itg_graph_add_tensor(plan->graph, tensor->name, ITG_DTYPE_F32, &tensor->shape);
+  ITG_TRY_MEMORY(converted, diagnostic);
+  itg_node *before = tensor->producer ? tensor->producer->next : plan->graph->first;
+  ITG_TRY_MEMORY(
+      itg_graph_insert_node(plan->graph, before, ITG_OP_IDENTITY, converted->name, &tensor, 1, &converted, 1),
+      diagnostic);
+  const itg_activation_entry source = *itg_plan_entry(plan, tensor);
+  ITG_TRY(itg_plan_add(plan, converted, source.statistics, diagnostic));
+  itg_activation_entry *entry = itg_plan_entry(plan, converted);
+  entry->bits = bits;
+  entry->symmetric = symmetric;
+  entry->range_method = source.range_method;
+  *out = converted;
+  return ITG_OK;
 }
 
 // Inserts one Convert behind `tensor` for all readers that take 8 bits; `second` ones need a symmetric code.
@@ -150,19 +169,7 @@ static itg_status convert_readers(itg_quantize_plan *plan, size_t index, bool un
       if (is_second != second) continue;
       const bool needed = is_second ? !plan->entries[index].symmetric : wide && takes_eight(plan, user, i, uniform16);
       if (!needed) continue;
-      if (!converted) {
-        converted = itg_graph_add_tensor(plan->graph, tensor->name, ITG_DTYPE_F32, &tensor->shape);
-        ITG_TRY_MEMORY(converted, diagnostic);
-        itg_node *before = tensor->producer ? tensor->producer->next : plan->graph->first;
-        ITG_TRY_MEMORY(
-            itg_graph_insert_node(plan->graph, before, ITG_OP_IDENTITY, converted->name, &tensor, 1, &converted, 1),
-            diagnostic);
-        ITG_TRY(itg_plan_add(plan, converted, plan->entries[index].statistics, diagnostic));
-        itg_activation_entry *entry = itg_plan_entry(plan, converted);
-        entry->bits = 8;
-        entry->symmetric = second;
-        entry->range_method = plan->entries[index].range_method;
-      }
+      if (!converted) ITG_TRY(itg_plan_convert(plan, tensor, 8, second, diagnostic, &converted));
       ITG_TRY_MEMORY(itg_node_set_input(user, i, converted), diagnostic);
       changed = true;
     }
@@ -180,6 +187,7 @@ itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnosti
     for (int32_t i = 0; i < plan->graph->output_count; i++) apply_head(plan, plan->graph->outputs[i], 0);
     propagate_through_views(plan);
   }
+  itg_plan_target_bits(plan);
   apply_second_operands(plan);
   mark_fixed(plan);
   const size_t count = plan->count;
@@ -187,5 +195,5 @@ itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnosti
     ITG_TRY(convert_readers(plan, i, uniform16, false, diagnostic));
     ITG_TRY(convert_readers(plan, i, uniform16, true, diagnostic));
   }
-  return ITG_OK;
+  return itg_plan_target_widen(plan, diagnostic);
 }

@@ -90,9 +90,9 @@ static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
   return itg_plan_weights(plan, diagnostic);
 }
 
-itg_status itg_quantize(itg_graph *graph, const itg_statistics *statistics, const itg_recipe *recipe, itg_pool *pool,
-                        itg_diagnostic *diagnostic) {
-  itg_quantize_plan plan = {.graph = graph, .statistics = statistics, .recipe = recipe, .pool = pool};
+itg_status itg_quantize(itg_graph *graph, const itg_statistics *statistics, const itg_recipe *recipe,
+                        const itg_target *target, itg_pool *pool, itg_diagnostic *diagnostic) {
+  itg_quantize_plan plan = {.graph = graph, .statistics = statistics, .recipe = recipe, .target = target, .pool = pool};
   const itg_status status = run(&plan, diagnostic);
   free(plan.entries);
   if (status == ITG_OK) graph->stage = ITG_STAGE_QUANTIZED;

@@ -17,9 +17,12 @@ typedef struct weight_job {
   int64_t width, group;       // Input channels a weight row sees at each tap; groups.
   double input_scale;
   int32_t method;
-  double *scales;      // [rows]
-  int8_t *codes;       // [rows, length]
-  int32_t *bias_codes; // [outputs] or NULL
+  double smallest_scale; // The NPU cannot hold less; 0 for our own kernels.
+  double snap_unit;      // NPU: scale / snap_unit is the requantization factor; 0 for our own kernels.
+  int snap_bits;         // Mantissa bits that the NPU keeps of the factor.
+  double *scales;        // [rows]
+  int8_t *codes;         // [rows, length]
+  int32_t *bias_codes;   // [outputs] or NULL
 } weight_job;
 
 static int8_t encode_weight(float value, double reciprocal) {
@@ -76,11 +79,21 @@ static int32_t encode_bias(double bias, double scale) {
   return (int32_t)(code < -bias_limit ? -bias_limit : code > bias_limit ? bias_limit : code);
 }
 
+// The next larger scale whose factor has a mantissa of `snap_bits` bits, so that the NPU's own rounding of the factor changes
+// nothing (facts: 24 -> 2 codes on 16-bit activations of v68).
+static double snapped(double scale, double unit, int bits) {
+  int exponent;
+  const double mantissa = frexp(scale / unit, &exponent);
+  return ldexp(ceil(ldexp(mantissa, bits) - 1e-6), exponent - bits) * unit;
+}
+
 static void quantize_rows(void *context, size_t index) {
   const weight_job *job = (const weight_job *)context + index;
   for (int64_t r = 0; r < job->rows; r++) {
     const float *row = job->weight + r * job->length;
     double scale = fmax(row_scale(row, job->length, job->method), scale_for_bias(job, r));
+    scale = fmax(scale, job->smallest_scale);
+    if (job->snap_unit > 0 && scale > 0) scale = snapped(scale, job->snap_unit, job->snap_bits);
     scale = (double)(float)scale;
     if (!(scale > 0x1p-100)) scale = 1.0 / WEIGHT_MAX; // All zero: any scale will do.
     job->scales[r] = scale;
@@ -133,6 +146,18 @@ static itg_status read_means(const itg_quantize_plan *plan, const itg_node *node
   return ITG_OK;
 }
 
+// The NPU adds the output's zero point, divided by the factor, to 32-bit sums: the factor must not be too small. It keeps 11
+// (v68, v69) or 12 bits of it (facts measured on the vendor's library).
+static void set_target_limits(const itg_quantize_plan *plan, const itg_node *node, weight_job *job) {
+  const itg_encoding *output = node->outputs[0]->encoding;
+  if (!output) return;
+  const double zero = fmax(output->zero_points ? output->zero_points[0] : 0, 1);
+  const double smallest_factor = ldexp(zero, output->storage == ITG_DTYPE_U16 ? -37 : -29);
+  job->snap_unit = output->scales[0] / job->input_scale;
+  job->snap_bits = plan->target->arch < 73 ? 11 : 12;
+  job->smallest_scale = smallest_factor * job->snap_unit;
+}
+
 // Makes the integer constants of one node (still to be filled by quantize_rows).
 static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *arena, itg_diagnostic *diagnostic,
                           weight_job *job, itg_tensor **new_weight, itg_tensor **new_bias) {
@@ -146,6 +171,7 @@ static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *ar
   *job = (weight_job){.weight = weight->data, .rows = weight->shape.dims[0], .input_scale = input->scales[0]};
   job->length = (int64_t)count / job->rows;
   job->outputs = job->rows * (node->op == ITG_OP_CONV_TRANSPOSE ? node->attributes.conv.group : 1);
+  if (plan->target) set_target_limits(plan, node, job);
   job->method = itg_recipe_choice(plan->recipe, node).weight_method;
   job->scales = itg_arena_array(arena, (size_t)job->rows, sizeof job->scales[0]);
   *new_weight = itg_graph_add_constant(plan->graph, weight->name, ITG_DTYPE_S8, &weight->shape, NULL);

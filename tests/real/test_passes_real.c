@@ -54,7 +54,7 @@ static itg_graph *check(const itg_graph *graph, const char *path) {
   itg_diagnostic diagnostic = {0};
   assert_int_equal(itg_graph_clone(graph, NULL, &copy), ITG_OK);
   itg_status status = itg_passes_run(copy, NULL, NULL, &diagnostic);
-  if (status == ITG_OK) status = itg_adapt_run(copy, &diagnostic);
+  if (status == ITG_OK) status = itg_adapt_run(copy, NULL, &diagnostic);
   if (status != ITG_OK) fail_msg("%s: %s: %s", path, diagnostic.subject, diagnostic.message);
   print_message("%s: %d nodes, %d Transpose, %d Reshape, %d Affine, %d AddAffine\n", path, (int)copy->node_count,
                 count_op(copy, ITG_OP_TRANSPOSE), count_op(copy, ITG_OP_RESHAPE), count_op(copy, ITG_OP_AFFINE),

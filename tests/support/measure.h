@@ -157,10 +157,10 @@ static inline itg_status measure_model(const char *path, const itg_recipe *recip
   if ((status = itg_calibrate(clone, &source, pool, NULL, NULL, why, &statistics)) != ITG_OK) return status;
   result->calibrate_seconds = measure_now() - begin;
   begin = measure_now();
-  if ((status = itg_quantize(clone, statistics, recipe, pool, why)) != ITG_OK) return status;
+  if ((status = itg_quantize(clone, statistics, recipe, NULL, pool, why)) != ITG_OK) return status;
   result->quantize_seconds = measure_now() - begin;
   begin = measure_now();
-  if ((status = itg_legalize(clone, why, &legal)) != ITG_OK) return status;
+  if ((status = itg_legalize(clone, NULL, why, &legal)) != ITG_OK) return status;
   result->legalize_seconds = measure_now() - begin;
   uint8_t *bytes;
   itg_model *model;

@@ -348,7 +348,7 @@ static void what_has_no_integer_form_is_refused(void **state) {
   x->encoding = y->encoding = itg_encoding_create(graph, ITG_DTYPE_U8, -1, 1, &scale, &zero);
   itg_graph *legal = NULL;
   itg_diagnostic why;
-  assert_int_equal(itg_legalize(graph, &why, &legal), ITG_ERROR_UNSUPPORTED);
+  assert_int_equal(itg_legalize(graph, NULL, &why, &legal), ITG_ERROR_UNSUPPORTED);
   assert_string_equal(why.subject, "CumSum");
   assert_null(legal);
   itg_graph_destroy(graph);

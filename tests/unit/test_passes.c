@@ -152,7 +152,7 @@ static void residual_networks_need_one_transpose(void **state) {
   assert_int_equal(count_op(copy, ITG_OP_TRANSPOSE), 1);
   assert_int_equal(count_op(copy, ITG_OP_RESHAPE), 1);
   assert_int_equal(count_op(copy, ITG_OP_AFFINE), 4);
-  assert_int_equal(itg_adapt_run(copy, NULL), ITG_OK);
+  assert_int_equal(itg_adapt_run(copy, NULL, NULL), ITG_OK);
   assert_int_equal(copy->stage, ITG_STAGE_ADAPTED);
   assert_int_equal(count_op(copy, ITG_OP_ADD_AFFINE), 3);
   assert_int_equal(count_op(copy, ITG_OP_AFFINE), 1);

@@ -236,7 +236,7 @@ static void check_random_graphs(int first, int count, int steps) {
     itg_diagnostic diagnostic = {0};
     assert_int_equal(itg_graph_clone(graph, NULL, &copy), ITG_OK);
     itg_status status = itg_passes_run(copy, remember_pass, NULL, &diagnostic);
-    if (status == ITG_OK) status = itg_adapt_run(copy, &diagnostic);
+    if (status == ITG_OK) status = itg_adapt_run(copy, NULL, &diagnostic);
     if (status != ITG_OK) {
       itg_graph_print(graph, stderr);
       itg_graph_print(copy, stderr);

@@ -70,14 +70,28 @@ static itg_status add_kernel(itg_qnn_builder *b, const itg_tensor *weight, itg_q
                           weight->encoding->scales, 0, out);
 }
 
+// Adds a matrix operation; a clamp inside the code range becomes a node behind it.
+static itg_status add_clamped(itg_qnn_builder *b, const itg_node *node, const char *type, itg_qnn_parameters *p,
+                              itg_qnn_tensor *inputs, itg_qnn_tensor *output) {
+  const itg_q_conv_attributes *a = &node->attributes.q_conv;
+  const itg_tensor *y = node->outputs[0];
+  if (a->low <= itg_code_min(y->dtype) && a->high >= itg_code_max(y->dtype))
+    return itg_qnn_add(b, node, type, p, inputs, 3, output);
+  itg_qnn_tensor sum;
+  ITG_TRY(itg_qnn_helper(b, y, output->v1.data_type, scale_of(y), zero_of(y), output->v1.rank, output->v1.dims, &sum));
+  ITG_TRY(itg_qnn_add(b, node, type, p, inputs, 3, &sum));
+  itg_qnn_parameters clamp = {0};
+  itg_qnn_set_f32(&clamp, "min_value", itg_decode(a->low, scale_of(y), zero_of(y)));
+  itg_qnn_set_f32(&clamp, "max_value", itg_decode(a->high, scale_of(y), zero_of(y)));
+  return itg_qnn_add(b, node, "ReluMinMax", &clamp, &sum, 1, output);
+}
+
 static itg_status convolution(itg_qnn_builder *b, const itg_node *node) {
   const itg_q_conv_attributes *a = &node->attributes.q_conv;
   const itg_tensor *x = node->inputs[0], *weight = node->inputs[1], *y = node->outputs[0];
   if (node->input_count > ITG_Q_CONV_NEGATIVE_MULTIPLIER)
     return refuse(b, node, "a fused PReLU must be a node of its own");
   if (x->dtype != y->dtype) return refuse(b, node, "input and output must both be u8 or both be u16");
-  if (a->low > itg_code_min(y->dtype) || a->high < itg_code_max(y->dtype))
-    return refuse(b, node, "a clamp inside the code range must be a node of its own");
   const bool depthwise = a->group > 1 && a->group == x->shape.dims[3];
   if (a->group > 1 && (!depthwise || weight->shape.dims[0] != a->group))
     return refuse(b, node, "grouped convolutions other than depth-wise are not lowered");
@@ -91,17 +105,14 @@ static itg_status convolution(itg_qnn_builder *b, const itg_node *node) {
   const uint32_t dilation[2] = {(uint32_t)a->window.dilation[0], (uint32_t)a->window.dilation[1]};
   ITG_TRY(itg_qnn_set_array(b, &p, "dilation", ITG_QNN_TYPE_U32_INTEGER, 2, 0, dilation));
   if (!depthwise) itg_qnn_set_u32(&p, "group", 1);
-  return itg_qnn_add(b, node, depthwise ? "DepthWiseConv2d" : "Conv2d", &p, inputs, 3, &output);
+  return add_clamped(b, node, depthwise ? "DepthWiseConv2d" : "Conv2d", &p, inputs, &output);
 }
 
 static itg_status fully_connected(itg_qnn_builder *b, const itg_node *node) {
-  const itg_q_conv_attributes *a = &node->attributes.q_conv;
   const itg_tensor *x = node->inputs[0], *weight = node->inputs[1], *y = node->outputs[0];
   if (node->input_count > ITG_Q_CONV_NEGATIVE_MULTIPLIER)
     return refuse(b, node, "a fused PReLU must be a node of its own");
   if (x->dtype != y->dtype) return refuse(b, node, "input and output must both be u8 or both be u16");
-  if (a->low > itg_code_min(y->dtype) || a->high < itg_code_max(y->dtype))
-    return refuse(b, node, "a clamp inside the code range must be a node of its own");
   const uint32_t outputs = (uint32_t)weight->shape.dims[0], inner = (uint32_t)weight->shape.dims[1];
   size_t count;
   if (!itg_shape_count(&x->shape, &count)) return refuse(b, node, "the input is too large");
@@ -113,7 +124,7 @@ static itg_status fully_connected(itg_qnn_builder *b, const itg_node *node) {
                            weight->encoding->count, weight->encoding->scales, 0, &inputs[1]));
   ITG_TRY(add_bias(b, node, outputs, &inputs[2]));
   ITG_TRY(itg_qnn_activation(b, y, &output));
-  if (x->shape.rank == 2 && y->shape.rank == 2) return itg_qnn_add(b, node, "FullyConnected", NULL, inputs, 3, &output);
+  if (x->shape.rank == 2 && y->shape.rank == 2) return add_clamped(b, node, "FullyConnected", NULL, inputs, &output);
   // The vendor's operation is a matrix product of [rows, K]; views around it give other ranks.
   itg_qnn_tensor flat_in, flat_out, reshaped = inputs[0];
   ITG_TRY(
@@ -122,7 +133,7 @@ static itg_status fully_connected(itg_qnn_builder *b, const itg_node *node) {
                          &flat_out));
   ITG_TRY(itg_qnn_add(b, node, "Reshape", NULL, &reshaped, 1, &flat_in));
   inputs[0] = flat_in;
-  ITG_TRY(itg_qnn_add(b, node, "FullyConnected", NULL, inputs, 3, &flat_out));
+  ITG_TRY(add_clamped(b, node, "FullyConnected", NULL, inputs, &flat_out));
   return itg_qnn_add(b, node, "Reshape", NULL, &flat_out, 1, &output);
 }
 
@@ -137,19 +148,27 @@ static itg_status matmul(itg_qnn_builder *b, const itg_node *node) {
 
 // ---- element-wise ----
 
-// Codes of real values in u8 over their own range, for slopes and gains.
-static itg_status add_u8_vector(itg_qnn_builder *b, uint32_t count, const double *values, itg_qnn_tensor *out) {
+// Codes of real values over their own range, u8 or u16.
+static itg_status add_vector(itg_qnn_builder *b, itg_dtype dtype, uint32_t count, const double *values,
+                             itg_qnn_tensor *out) {
   double low = 0, high = 0, scale;
   int32_t zero;
-  uint8_t *codes = itg_arena_allocate(&b->arena, count);
+  const size_t size = itg_dtype_size(dtype);
+  void *codes = itg_arena_array(&b->arena, count, size);
   ITG_TRY_MEMORY(codes, b->diagnostic);
   for (uint32_t i = 0; i < count; i++) {
     low = fmin(low, values[i]);
     high = fmax(high, values[i]);
   }
-  itg_encoding_from_range(low, high, ITG_DTYPE_U8, &scale, &zero);
-  for (uint32_t i = 0; i < count; i++) codes[i] = (uint8_t)itg_encode((float)values[i], scale, zero, 0, 255);
-  return itg_qnn_constant(b, ITG_QNN_TYPE_U8, 1, &count, codes, count, 0, 1, &scale, zero, out);
+  itg_encoding_from_range(low, high, dtype, &scale, &zero);
+  for (uint32_t i = 0; i < count; i++) {
+    const int32_t code = itg_encode((float)values[i], scale, zero, 0, itg_code_max(dtype));
+    if (dtype == ITG_DTYPE_U8)
+      ((uint8_t *)codes)[i] = (uint8_t)code;
+    else
+      ((uint16_t *)codes)[i] = (uint16_t)code;
+  }
+  return itg_qnn_constant(b, itg_qnn_type_of(dtype), 1, &count, codes, count * size, 0, 1, &scale, zero, out);
 }
 
 static itg_status prelu(itg_qnn_builder *b, const itg_node *node) {
@@ -163,7 +182,7 @@ static itg_status prelu(itg_qnn_builder *b, const itg_node *node) {
         factor_of(((const int32_t *)multiplier->data)[i], ((const int32_t *)node->inputs[2]->data)[i]) / positive;
   itg_qnn_tensor inputs[2], output;
   ITG_TRY(itg_qnn_activation(b, node->inputs[0], &inputs[0]));
-  ITG_TRY(add_u8_vector(b, count, slopes, &inputs[1]));
+  ITG_TRY(add_vector(b, node->inputs[0]->dtype, count, slopes, &inputs[1]));
   ITG_TRY(itg_qnn_activation(b, node->outputs[0], &output));
   return itg_qnn_add(b, node, "Prelu", NULL, inputs, 2, &output);
 }
