@@ -18,6 +18,7 @@ typedef struct decoder {
   struct jpeg_source_mgr source;
   struct jpeg_progress_mgr progress;
   jmp_buf escape;
+  bool several_scans;
   bool ran_dry; // The file ended where the decoder wanted more.
   bool too_many_scans;
   uint8_t *row; // CMYK pixels of one row.
@@ -94,6 +95,7 @@ static itg_status decode(decoder *d, itg_span bytes, int64_t max_pixels, itg_dia
   jpeg->out_color_space = four ? JCS_CMYK : JCS_RGB;
   jpeg->dct_method = JDCT_ISLOW;
   jpeg->do_fancy_upsampling = TRUE;
+  d->several_scans = jpeg_has_multiple_scans(jpeg);
   jpeg_start_decompress(jpeg);
   ITG_TRY(itg_image_create(jpeg->output_width, jpeg->output_height, 3, diagnostic, &d->image));
   if (four) {
@@ -106,8 +108,9 @@ static itg_status decode(decoder *d, itg_span bytes, int64_t max_pixels, itg_dia
     jpeg_read_scanlines(jpeg, &row, 1);
     if (four) rgb_of_inverted_cmyk(d->row, (int32_t)jpeg->output_width, target);
   }
-  // A missing end marker alone is harmless; missing data made the decoder invent pixels, which it counts as warnings.
-  if (d->ran_dry && d->errors.num_warnings > 0)
+  // A missing end marker alone is harmless in a file of one scan: missing data made the decoder invent pixels, which it
+  // counts as warnings. In a file of several scans nobody can tell whether one is missing.
+  if (d->ran_dry && (d->errors.num_warnings > 0 || d->several_scans))
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "JPEG is cut off (its %zu bytes end inside the picture)", bytes.size);
   return ITG_OK;
 }

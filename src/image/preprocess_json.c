@@ -202,7 +202,7 @@ itg_status itg_preprocess_parse(itg_span json, const char *subject, itg_diagnost
   itg_status status = p ? ITG_OK : itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
   if (status == ITG_OK) status = read_description(&r, root, p);
   if (status == ITG_OK) {
-    p->json = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+    p->json = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
     if (!p->json) status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
   }
   json_decref(root);
