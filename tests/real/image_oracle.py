@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Random resizes, warps and decodings by OpenCV and Pillow, for test_image_oracle.c to repeat.
+
+  image_oracle.py OUT_DIR COUNT SEED
+
+Writes OUT_DIR/pixels.bin: records of six 32-bit integers (operation, channels, width, height, target width, target height), for a
+warp six doubles, the source pixels and the target pixels. Operations: 0 to 6 are itg_resize_method, 7 a warp.
+OUT_DIR/N.jpg, N.png and N.bin: encoded pictures and their RGB pixels.
+"""
+import io
+import os
+import struct
+import sys
+
+import cv2
+import numpy as np
+from PIL import Image
+
+PILLOW = [Image.NEAREST, Image.BOX, Image.BILINEAR, Image.HAMMING, Image.BICUBIC, Image.LANCZOS]
+
+
+def pixels(random, count, file):
+    for i in range(count):
+        operation, channels = i % 8, 1 if random.random() < 0.4 else 3
+        width, height, to_width, to_height = (int(v) for v in random.integers(1, 300 if i % 40 < 8 else 70, 4))
+        if random.random() < 0.1:
+            to_width, to_height = width * 2, height * 2
+        if random.random() < 0.1:
+            width, height = to_width * 2, to_height * 2
+        if random.random() < 0.1:
+            to_width = width
+        if random.random() < 0.1:
+            to_height = height
+        source = random.integers(0, 256, (height, width) if channels == 1 else (height, width, 3), dtype=np.uint8)
+        extra = b""
+        if operation == 7:
+            if random.random() < 0.7:
+                to_width, to_height = 112, 112
+            angle, scale = random.uniform(-np.pi, np.pi), 2 ** random.uniform(-2, 2)
+            c, s = scale * np.cos(angle), scale * np.sin(angle)
+            matrix = np.array([[c, -s, random.uniform(-60, 160)], [s, c, random.uniform(-60, 160)]])
+            target = cv2.warpAffine(source, matrix, (to_width, to_height))
+            extra = matrix.tobytes()
+        elif operation == 0:
+            target = cv2.resize(source, (to_width, to_height))
+        else:
+            target = np.array(Image.fromarray(source).resize((to_width, to_height), PILLOW[operation - 1]))
+        file.write(struct.pack("<6i", operation, channels, width, height, to_width, to_height) + extra + source.tobytes() + target.tobytes())
+
+
+def files(random, out):
+    number = 0
+    for kind in ("RGB", "L", "CMYK", "progressive", "png RGB", "png RGBA", "png LA", "png P"):
+        for subsampling in (0, 1, 2) if kind in ("RGB", "progressive") else (0,):
+            width, height = (int(v) for v in random.integers(1, 200, 2))
+            picture = Image.fromarray(cv2.resize(random.integers(0, 256, (9, 9, 3), dtype=np.uint8), (width, height)))
+            data, png = io.BytesIO(), kind.startswith("png")
+            if kind in ("L", "CMYK") or (png and kind != "png P"):
+                picture = picture.convert(kind.split()[-1])
+            if kind == "png P":
+                picture = picture.quantize(50)
+            if png:
+                picture.save(data, "PNG")
+            else:
+                picture.save(data, "JPEG", quality=int(random.integers(20, 98)), subsampling=subsampling, progressive=kind == "progressive")
+            name = os.path.join(out, "%d" % number)
+            with open(name + (".png" if png else ".jpg"), "wb") as file:
+                file.write(data.getvalue())
+            with open(name + ".bin", "wb") as file:
+                file.write(np.array(Image.open(data).convert("RGB")).tobytes())
+            number += 1
+
+
+def main(out, count, seed):
+    random = np.random.default_rng(int(seed))
+    with open(os.path.join(out, "pixels.bin"), "wb") as file:
+        pixels(random, int(count), file)
+    files(random, out)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
