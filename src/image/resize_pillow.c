@@ -20,7 +20,7 @@ static double hamming(double x) {
   if (x == 0.0) return 1.0;
   if (x >= 1.0) return 0.0;
   x *= M_PI;
-  return sin(x) / x * (0.54 + 0.46 * cos(x));
+  return sin(x) / x * ((double)0.54f + (double)0.46f * cos(x)); // Pillow's constants are single precision.
 }
 static double cubic(double x) {
   const double a = -0.5;

@@ -34,7 +34,7 @@ static int remove_pictures(void **state) {
 }
 
 static const uint8_t *take(itg_span *rest, size_t size) {
-  itg_span taken;
+  itg_span taken = {0};
   assert_true(itg_span_cut(*rest, 0, size, &taken));
   *rest = (itg_span){rest->data + size, rest->size - size};
   return taken.data;
