@@ -40,11 +40,14 @@ static channel_map map_channels(const itg_node *node, size_t count) {
 }
 
 static itg_tensor *scale_weight(itg_graph *graph, const itg_node *node, const double *gain) {
-  const itg_tensor *weight = node->inputs[1];
+  itg_tensor *weight = node->inputs[1];
   size_t count;
   if (!itg_shape_count(&weight->shape, &count)) return NULL;
-  itg_tensor *scaled = itg_graph_add_constant(graph, weight->name, weight->dtype, &weight->shape, NULL);
+  itg_tensor *scaled = itg_is_own_constant(weight)
+                           ? weight
+                           : itg_graph_add_constant(graph, weight->name, weight->dtype, &weight->shape, NULL);
   if (!scaled) return NULL;
+  itg_mark_own_constant(scaled);
   const channel_map map = map_channels(node, count);
   for (size_t i = 0; i < count; i++) {
     size_t channel = i / map.inner % map.channels;
@@ -75,9 +78,12 @@ static itg_status change_bias(itg_graph *graph, itg_node *node, const double *ga
   ITG_TRY_MEMORY(values, diagnostic);
   for (int64_t i = 0; i < channels; i++) values[i] = values[i] * (gain ? gain[i] : 1.0) + (offset ? offset[i] : 0.0);
   const itg_shape shape = itg_shape_of(1, &channels);
-  itg_tensor *made = itg_constant_write(graph, bias ? bias->name : "bias", node->inputs[1]->dtype, &shape, values);
+  const itg_dtype dtype = node->inputs[1]->dtype;
+  itg_tensor *made = itg_is_own_constant(bias) ? bias : itg_graph_add_constant(graph, "bias", dtype, &shape, NULL);
+  if (made) itg_constant_fill(made, values);
   free(values);
   ITG_TRY_MEMORY(made, diagnostic);
+  itg_mark_own_constant(made);
   if (node->input_count < 3) ITG_TRY_MEMORY(itg_node_resize_inputs(graph, node, 3), diagnostic);
   ITG_TRY_MEMORY(itg_node_set_input(node, 2, made), diagnostic);
   return ITG_OK;

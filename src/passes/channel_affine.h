@@ -10,7 +10,8 @@ int32_t itg_output_channel_axis(const itg_node *node);
 // activation.
 bool itg_accepts_channel_affine(const itg_node *node);
 // Makes the node compute gain[o]*y[o] + offset[o] instead of y[o], by changing weights and bias (products in double).
-// gain and offset: one number an output channel; NULL stands for 1 and 0.
+// gain and offset: one number an output channel; NULL stands for 1 and 0. Weights are copied once in a pass (rewrite.h, own
+// constants: the pass must have called itg_forget_own_constants).
 ITG_MUST_USE itg_status itg_fold_channel_affine(itg_graph *graph, itg_node *node, const double *gain,
                                                 const double *offset, itg_diagnostic *diagnostic);
 

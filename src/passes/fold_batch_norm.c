@@ -35,6 +35,7 @@ itg_status itg_batch_norm_affine(const itg_node *node, itg_diagnostic *diagnosti
 }
 
 itg_status itg_pass_fold_batch_norm(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
+  itg_forget_own_constants(graph);
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
     if (node->op != ITG_OP_BATCH_NORM) continue;
     const itg_tensor *x = node->inputs[0];

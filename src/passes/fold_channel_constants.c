@@ -15,6 +15,7 @@ static itg_node *accepting_producer(const itg_node *node) {
 }
 
 itg_status itg_pass_fold_channel_constants(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
+  itg_forget_own_constants(graph);
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
     if (node->op < ITG_OP_ADD || node->op > ITG_OP_DIV) continue;
     itg_node *producer = accepting_producer(node);

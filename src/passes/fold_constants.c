@@ -5,8 +5,10 @@
 
 // A result may be larger than this only when its inputs are nearly as large: an Expand of one number is not worth a file.
 enum { FREE_BYTES = 16 << 20, GROWTH = 8 };
+// All results together: what the graph's constants may grow to, and a start for small graphs.
+enum { START_BYTES = 256 << 20 };
 
-static bool is_foldable(const itg_node *node) {
+static bool is_foldable(const itg_node *node, size_t *budget) {
   size_t inputs = 0, outputs = 0, bytes;
   for (int32_t i = 0; i < node->input_count; i++) {
     const itg_tensor *tensor = node->inputs[i];
@@ -20,7 +22,19 @@ static bool is_foldable(const itg_node *node) {
     if (tensor->is_output || !itg_shape_bytes(&tensor->shape, tensor->dtype, &bytes)) return false;
     outputs += bytes;
   }
-  return outputs <= FREE_BYTES || outputs / GROWTH <= inputs;
+  if (outputs > *budget || (outputs > FREE_BYTES && outputs / GROWTH > inputs)) return false;
+  *budget -= outputs;
+  return true;
+}
+
+static size_t constant_bytes(const itg_graph *graph) {
+  size_t sum = 0, bytes;
+  for (size_t i = 0; i < graph->tensor_count; i++) {
+    const itg_tensor *tensor = graph->tensors[i];
+    if (tensor && tensor->data && itg_shape_bytes(&tensor->shape, tensor->dtype, &bytes) && bytes < SIZE_MAX / 64 - sum)
+      sum += bytes;
+  }
+  return sum;
 }
 
 static itg_status fold(itg_graph *graph, itg_node *node, bool *changed, itg_diagnostic *diagnostic) {
@@ -45,8 +59,9 @@ static itg_status fold(itg_graph *graph, itg_node *node, bool *changed, itg_diag
 }
 
 itg_status itg_pass_fold_constants(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
+  size_t budget = START_BYTES + GROWTH * constant_bytes(graph);
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
-    if (!is_foldable(node)) continue;
+    if (!is_foldable(node, &budget)) continue;
     ITG_TRY(fold(graph, node, changed, diagnostic));
   }
   if (*changed) itg_graph_sweep(graph);

@@ -42,13 +42,24 @@ static bool is_worth(const itg_tensor *x, int32_t axis) {
   return axis >= 0 && axis < x->shape.rank && x->shape.dims[axis] > 1;
 }
 
-static itg_status build(itg_graph *graph, itg_node *node, itg_tensor *x, int32_t axis, const itg_channel_map *inner,
-                        const itg_channel_map *outer, itg_diagnostic *diagnostic) {
+// The constant to write: that of the step in front when this pass made it, else a new one.
+static itg_tensor *own_constant(itg_graph *graph, const itg_node *front, int32_t index, const itg_node *node,
+                                const itg_shape *shape, itg_dtype dtype, const double *values) {
+  itg_tensor *constant = front->op == ITG_OP_BATCH_NORM ? front->inputs[index] : NULL;
+  if (!itg_is_own_constant(constant)) constant = itg_graph_add_constant(graph, node->name, dtype, shape, NULL);
+  if (!constant) return NULL;
+  itg_constant_fill(constant, values);
+  itg_mark_own_constant(constant);
+  return constant;
+}
+
+static itg_status build(itg_graph *graph, itg_node *node, const itg_node *front, itg_tensor *x, int32_t axis,
+                        const itg_channel_map *inner, const itg_channel_map *outer, itg_diagnostic *diagnostic) {
   const int64_t channels = x->shape.dims[axis];
   const itg_shape shape = itg_shape_of(1, &channels);
-  double *values = calloc((size_t)channels * 3, sizeof *values);
+  double *values = calloc((size_t)channels * 4, sizeof *values);
   ITG_TRY_MEMORY(values, diagnostic);
-  double *gain = values, *offset = values + channels, *ones = values + 2 * channels;
+  double *gain = values, *offset = values + channels, *ones = values + 2 * channels, *zeroes = values + 3 * channels;
   for (int64_t i = 0; i < channels; i++) {
     const double a1 = inner->gain ? inner->gain[i] : 1, b1 = inner->offset ? inner->offset[i] : 0;
     const double a2 = outer->gain ? outer->gain[i] : 1, b2 = outer->offset ? outer->offset[i] : 0;
@@ -56,11 +67,11 @@ static itg_status build(itg_graph *graph, itg_node *node, itg_tensor *x, int32_t
     offset[i] = a2 * b1 + b2;
     ones[i] = 1;
   }
-  itg_tensor *scale = itg_constant_write(graph, node->name, x->dtype, &shape, gain);
-  itg_tensor *bias = itg_constant_write(graph, node->name, x->dtype, &shape, offset);
-  itg_tensor *variance = itg_constant_write(graph, node->name, x->dtype, &shape, ones);
+  itg_tensor *scale = own_constant(graph, front, 1, node, &shape, x->dtype, gain);
+  itg_tensor *bias = own_constant(graph, front, 2, node, &shape, x->dtype, offset);
+  itg_tensor *mean = own_constant(graph, front, 3, node, &shape, x->dtype, zeroes);
+  itg_tensor *variance = own_constant(graph, front, 4, node, &shape, x->dtype, ones);
   free(values);
-  itg_tensor *mean = itg_graph_add_constant(graph, node->name, x->dtype, &shape, NULL);
   ITG_TRY_MEMORY(scale && bias && variance && mean, diagnostic);
   itg_node *made =
       itg_replace_node(graph, node, ITG_OP_BATCH_NORM, (itg_tensor *[]){x, scale, bias, mean, variance}, 5);
@@ -70,6 +81,7 @@ static itg_status build(itg_graph *graph, itg_node *node, itg_tensor *x, int32_t
 }
 
 itg_status itg_pass_merge_scale_and_shift(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
+  itg_forget_own_constants(graph);
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
     if (!is_step(node) || !itg_dtype_is_rewritable(node->outputs[0]->dtype)) continue;
     const itg_tensor *between = node->inputs[itg_tensor_is_constant(node->inputs[0]) ? 1 : 0];
@@ -81,7 +93,7 @@ itg_status itg_pass_merge_scale_and_shift(itg_graph *graph, bool *changed, itg_d
     itg_status status = read_step(front, axis, diagnostic, &inner);
     if (status == ITG_OK && inner.x) status = read_step(node, axis, diagnostic, &outer);
     if (status == ITG_OK && inner.x && outer.x) {
-      status = build(graph, node, inner.x, axis, &inner, &outer, diagnostic);
+      status = build(graph, node, front, inner.x, axis, &inner, &outer, diagnostic);
       *changed = true;
     }
     itg_channel_map_free(&inner);

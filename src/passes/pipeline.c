@@ -36,6 +36,7 @@ const itg_pass *itg_pass_list(size_t *count) {
 }
 
 itg_status itg_passes_run(itg_graph *graph, itg_pass_observer observer, void *context, itg_diagnostic *diagnostic) {
+  ITG_TRY(itg_graph_verify(graph, ITG_STAGE_IMPORTED, diagnostic));
   for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
     bool changed = false;
     ITG_TRY(passes[i].run(graph, &changed, diagnostic));

@@ -50,10 +50,11 @@ static const itg_tensor *scalar_step(const itg_node *node, double *gain, double 
 
 // tensor = gain*result + offset, peeled as far as the steps are private; `tensor` itself need not be. Stops at `stop`.
 static const itg_tensor *peel(const itg_tensor *tensor, const itg_tensor *stop, double *gain, double *offset) {
+  enum { MOST_STEPS = 8 };
   *gain = 1;
   *offset = 0;
-  for (bool outermost = true; tensor != stop && tensor->producer; outermost = false) {
-    if (!outermost && !is_private(tensor)) break;
+  for (int steps = 0; tensor != stop && tensor->producer && steps < MOST_STEPS; steps++) {
+    if (steps > 0 && !is_private(tensor)) break;
     double a, b;
     const itg_tensor *x = scalar_step(tensor->producer, &a, &b);
     if (!x) break;

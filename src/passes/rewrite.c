@@ -29,7 +29,7 @@ itg_status itg_constant_read(const itg_tensor *tensor, itg_diagnostic *diagnosti
 }
 
 bool itg_constant_is_uniform(const itg_tensor *tensor, double *value) {
-  enum { LIMIT = 1 << 20 };
+  enum { LIMIT = 1 << 14 }; // Bounds the time for hostile graphs; constants written out in full are small.
   size_t count;
   if (!itg_tensor_is_constant(tensor) || !itg_dtype_is_rewritable(tensor->dtype) ||
       !itg_shape_count(&tensor->shape, &count) || count == 0 || count > LIMIT)
@@ -60,19 +60,28 @@ itg_status itg_constant_read_channels(const itg_tensor *tensor, const itg_shape 
   return ITG_OK;
 }
 
+void itg_constant_fill(itg_tensor *tensor, const double *values) {
+  size_t count;
+  if (!itg_shape_count(&tensor->shape, &count)) return;
+  for (size_t i = 0; i < count; i++) {
+    if (tensor->dtype == ITG_DTYPE_F64)
+      ((double *)itg_tensor_writable(tensor))[i] = values[i];
+    else
+      ((float *)itg_tensor_writable(tensor))[i] = (float)values[i];
+  }
+}
+
 itg_tensor *itg_constant_write(itg_graph *graph, const char *name, itg_dtype dtype, const itg_shape *shape,
                                const double *values) {
-  size_t count;
-  if (!itg_shape_count(shape, &count)) return NULL;
   itg_tensor *tensor = itg_graph_add_constant(graph, name, dtype, shape, NULL);
-  if (!tensor) return NULL;
-  if (dtype == ITG_DTYPE_F64) {
-    memcpy(itg_tensor_writable(tensor), values, count * sizeof *values);
-  } else {
-    float *data = itg_tensor_writable(tensor);
-    for (size_t i = 0; i < count; i++) data[i] = (float)values[i];
-  }
+  if (tensor) itg_constant_fill(tensor, values);
   return tensor;
+}
+
+void itg_forget_own_constants(itg_graph *graph) {
+  for (size_t i = 0; i < graph->tensor_count; i++) {
+    if (graph->tensors[i]) graph->tensors[i]->index = 0;
+  }
 }
 
 itg_shape itg_shape_permute(const itg_shape *shape, const int32_t *permutation) {

@@ -11,7 +11,7 @@
 // The elements of an f32 or f64 constant as doubles (malloc'ed, row-major; may be unaligned in memory).
 // *out is NULL when the tensor is not such a constant (that is no error: the rewrite does not apply).
 ITG_MUST_USE itg_status itg_constant_read(const itg_tensor *tensor, itg_diagnostic *diagnostic, double **out);
-// True when every element of an f32 or f64 constant (at most 2^20 of them) is the same finite or infinite number.
+// True when every element of an f32 or f64 constant (at most 2^14 of them) is the same finite or infinite number.
 bool itg_constant_is_uniform(const itg_tensor *tensor, double *value);
 // The constant as one number for each index of `axis` of `shape`, when it broadcasts into `shape` without varying along any
 // other dimension. *out (malloc'ed, shape->dims[axis] numbers) is NULL when it does not.
@@ -20,10 +20,20 @@ ITG_MUST_USE itg_status itg_constant_read_channels(const itg_tensor *tensor, con
 // A new f32 or f64 constant.
 itg_tensor *itg_constant_write(itg_graph *graph, const char *name, itg_dtype dtype, const itg_shape *shape,
                                const double *values);
+// Writes the elements of an f32 or f64 constant made by itg_graph_add_constant.
+void itg_constant_fill(itg_tensor *tensor, const double *values);
 // A new constant whose dimension i is dimension permutation[i] of `tensor`, of any whole-byte dtype.
 itg_tensor *itg_constant_transpose(itg_graph *graph, const itg_tensor *tensor, const int32_t *permutation);
 // The same elements under another shape (the data is shared).
 itg_tensor *itg_constant_reshape(itg_graph *graph, const itg_tensor *tensor, const itg_shape *shape);
+
+// A pass that may change the same constant many times marks those it made: they belong to it alone (no clone borrows them) and
+// may be written again instead of copied, so that a chain of n rewrites does not need n copies. The mark is tensor->index.
+void itg_forget_own_constants(itg_graph *graph); // At the start of the pass.
+static inline void itg_mark_own_constant(itg_tensor *tensor) { tensor->index = 1; }
+static inline bool itg_is_own_constant(const itg_tensor *tensor) {
+  return tensor && tensor->data && tensor->index == 1 && tensor->user_count <= 1;
+}
 
 // ---- nodes ----
 

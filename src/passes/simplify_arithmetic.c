@@ -69,6 +69,7 @@ static itg_status move_factor_up(itg_graph *graph, itg_node *node, bool *changed
 }
 
 itg_status itg_pass_simplify_arithmetic(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
+  itg_forget_own_constants(graph);
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
     const itg_op op = node->op;
     if (op != ITG_OP_DIV && op != ITG_OP_SUB && op != ITG_OP_MUL) continue;

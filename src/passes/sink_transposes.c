@@ -25,13 +25,16 @@ static void invert(const int32_t *permutation, int32_t rank, int32_t *inverse) {
   for (int32_t i = 0; i < rank; i++) inverse[permutation[i]] = i;
 }
 
-// The Transposes seen so far that read a tensor form a list from tensor->scratch through node->scratch.
+// The Transposes seen so far that read a tensor form a list from tensor->scratch through node->scratch. (Those of constants,
+// which were too large to fold, are not listed: the constant's scratch has another use below.)
 static void record(itg_node *transpose) {
+  if (itg_tensor_is_constant(transpose->inputs[0])) return;
   transpose->scratch = transpose->inputs[0]->scratch;
   transpose->inputs[0]->scratch = transpose;
 }
 
 static itg_node *find_recorded(const itg_tensor *x, const int32_t *permutation) {
+  if (itg_tensor_is_constant(x)) return NULL;
   for (itg_node *node = x->scratch; node; node = node->scratch) {
     if (node->inputs[0] == x && memcmp(node->attributes.permutation.permutation, permutation,
                                        (size_t)x->shape.rank * sizeof permutation[0]) == 0)
@@ -109,16 +112,41 @@ static operand_kind classify(const itg_tensor *tensor, const int32_t *permutatio
   return is_reshape(&extended, inverse) ? OPERAND_RESHAPED : OPERAND_NONE;
 }
 
+// Transposed constants are remembered, in a list from constant->scratch, so that many readers need one copy.
+typedef struct moved_constant {
+  struct moved_constant *next;
+  itg_shape extended;
+  int32_t inverse[ITG_MAX_RANK];
+  itg_tensor *tensor;
+} moved_constant;
+
+static itg_tensor *fetch_constant(sweep *state, itg_tensor *tensor, const itg_shape *extended, const int32_t *inverse) {
+  size_t count;
+  if (!itg_shape_count(extended, &count)) return NULL;
+  if (count == 1) return tensor; // Broadcasts in any order.
+  const size_t bytes = (size_t)extended->rank * sizeof inverse[0];
+  for (moved_constant *seen = tensor->scratch; seen; seen = seen->next) {
+    if (itg_shape_equal(&seen->extended, extended) && memcmp(seen->inverse, inverse, bytes) == 0) return seen->tensor;
+  }
+  const itg_tensor *full =
+      tensor->shape.rank == extended->rank ? tensor : itg_constant_reshape(state->graph, tensor, extended);
+  moved_constant *moved = itg_arena_allocate(&state->graph->arena, sizeof *moved);
+  if (!full || !moved) return NULL;
+  moved->tensor = itg_constant_transpose(state->graph, full, inverse);
+  if (!moved->tensor) return NULL;
+  moved->next = tensor->scratch;
+  moved->extended = *extended;
+  memcpy(moved->inverse, inverse, bytes);
+  tensor->scratch = moved;
+  return moved->tensor;
+}
+
 // The operand in the order of s; `before` is the node that will read it.
 static itg_tensor *fetch(sweep *state, itg_node *before, itg_tensor *tensor, const int32_t *permutation,
                          const int32_t *inverse, int32_t rank) {
   const itg_shape extended = itg_shape_extend(&tensor->shape, rank);
   switch (classify(tensor, permutation, inverse, rank)) {
-  case OPERAND_CONSTANT: {
-    const itg_tensor *full =
-        tensor->shape.rank == rank ? tensor : itg_constant_reshape(state->graph, tensor, &extended);
-    return full ? itg_constant_transpose(state->graph, full, inverse) : NULL;
-  }
+  case OPERAND_CONSTANT: return fetch_constant(state, tensor, &extended, inverse);
   case OPERAND_SOURCE: return tensor->producer->inputs[0];
   case OPERAND_RECORDED: return find_recorded(tensor, inverse)->outputs[0];
   case OPERAND_RESHAPED: {
@@ -227,8 +255,6 @@ static itg_status sink_elementwise(sweep *state, itg_node *node, const itg_node 
   }
   for (int32_t i = 0; i < node->input_count; i++) {
     itg_tensor *operand = node->inputs[i];
-    // A scalar broadcasts in any order.
-    if (operand->shape.rank == 0) continue;
     operand = fetch(state, node, operand, permutation, inverse, rank);
     ITG_TRY_MEMORY(operand && itg_node_set_input(node, i, operand), state->diagnostic);
   }
