@@ -51,14 +51,17 @@ static bool grow(itg_map *map) {
 }
 
 bool itg_map_set(itg_map *map, const char *key, size_t length, void *value) {
-  if (map->count >= map->capacity / 4 * 3 && !grow(map)) return false;
   const uint64_t hash = XXH3_64bits(key, length);
-  struct itg_map_entry *entry = find(map->entries, map->capacity, key, length, hash);
-  if (!entry->key) {
-    map->count++;
-    *entry = (struct itg_map_entry){key, length, hash, value};
-  } else {
+  struct itg_map_entry *entry = map->capacity ? find(map->entries, map->capacity, key, length, hash) : NULL;
+  if (entry && entry->key) { // Replacing needs no memory.
     entry->value = value;
+    return true;
   }
+  if (map->count >= map->capacity / 4 * 3) {
+    if (!grow(map)) return false;
+    entry = find(map->entries, map->capacity, key, length, hash);
+  }
+  map->count++;
+  *entry = (struct itg_map_entry){key, length, hash, value};
   return true;
 }

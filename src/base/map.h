@@ -15,7 +15,7 @@ typedef struct itg_map {
 void itg_map_free(itg_map *map);
 // The value of a key, or NULL. The key need not be NUL-terminated.
 void *itg_map_get(const itg_map *map, const char *key, size_t length);
-// Inserts or replaces; false without memory. `key` must outlive the map.
+// Inserts or replaces; false without memory (replacing cannot fail). `key` must outlive the map.
 bool itg_map_set(itg_map *map, const char *key, size_t length, void *value);
 
 #endif

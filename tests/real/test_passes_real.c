@@ -10,7 +10,7 @@
 #include "adapt/adapt.h"
 #include "import/import.h"
 #include "passes/passes.h"
-#include "unit/float_graph.h"
+#include "support/float_graph.h"
 
 typedef struct model {
   const char *file;

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "adapt/adapt.h"
-#include "float_graph.h"
 #include "passes/passes.h"
+#include "support/float_graph.h"
 
 // Adds `y` as the output, canonicalises a copy, compares, and returns the copy. Destroys `graph`.
 static itg_graph *canonicalise(itg_graph *graph, itg_tensor *y) {

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "float_graph.h"
 #include "passes/passes.h"
+#include "support/float_graph.h"
 
 enum { SPELLINGS = 64 }; // Random orders of operands and factors.
 
