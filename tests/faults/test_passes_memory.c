@@ -16,7 +16,7 @@ static itg_status rewrite_once(const itg_graph *graph, itg_diagnostic *diagnosti
   itg_graph *copy = NULL;
   itg_status status = itg_graph_clone(graph, diagnostic, &copy);
   if (status == ITG_OK) status = itg_passes_run(copy, NULL, NULL, diagnostic);
-  if (status == ITG_OK) status = itg_adapt_run(copy, diagnostic);
+  if (status == ITG_OK) status = itg_adapt_run(copy, NULL, diagnostic);
   itg_graph_destroy(copy);
   return status;
 }
