@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
   itg_isa_detect(NULL, &mask);
   double total[ITG_ISA_COUNT] = {0};
   printf("%-34s", "layer (x times)");
-  for (int isa = 1; isa < ITG_ISA_COUNT; isa++) {
+  for (int isa = 1; isa < ITG_ISA_HTP_V68; isa++) {
     if (mask >> isa & 1) printf(" %11s us  GMAC/s", itg_isa_name((itg_isa)isa));
   }
   printf("\n");
@@ -128,7 +128,7 @@ int main(int argc, char **argv) {
     snprintf(name, sizeof name, "%dx %s %dx%d/%d %dx%dx%d -> %d%s", l->times, l->depthwise ? "dw" : "conv", l->kernel,
              l->kernel, l->stride, l->size, l->size, l->in_c, l->out_c, l->words_out ? " u16" : "");
     printf("%-34s", name);
-    for (int isa = 1; isa < ITG_ISA_COUNT; isa++) {
+    for (int isa = 1; isa < ITG_ISA_HTP_V68; isa++) {
       if (!(mask >> isa & 1)) continue;
       const double t = best_time(&task, itg_kernel_find(&task, (2u << isa) - 1), seconds);
       total[isa] += t * l->times;
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     printf("\n");
   }
   printf("%-34s", "all");
-  for (int isa = 1; isa < ITG_ISA_COUNT; isa++) {
+  for (int isa = 1; isa < ITG_ISA_HTP_V68; isa++) {
     if (mask >> isa & 1) printf(" %14.1f        ", total[isa] * 1e6);
   }
   printf("\n");

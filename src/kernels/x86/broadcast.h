@@ -80,13 +80,13 @@ static size_t mul_packed_size(const itg_task *task) {
 static void mul_pack(const itg_task *task, void *packed) {
   const itg_binary_task *t = &task->binary;
   const int32_t shift = t->shift - t->pre_shift;
-  const int64_t fast = fits_fast(t->multiplier, shift, t->out_zero);
+  const int64_t fast = fits_folded(t->multiplier, shift, t->out_zero);
   memset(packed, 0, BROADCAST_HEADER + PARAMETER_BYTES);
   memcpy(packed, &fast, sizeof fast);
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + BROADCAST_HEADER);
   for (size_t lane = 0; lane < LANES; lane++) {
-    pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, shift, t->out_zero, fast != 0);
-    pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast != 0);
+    pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, shift, t->out_zero, fast ? FOLDED : GENERAL);
+    pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast ? FOLDED : GENERAL);
   }
 }
 
@@ -153,7 +153,7 @@ static void broadcast_run(const itg_task *task, const itg_kernel_call *call, siz
   if (mul) memcpy(&fast, call->packed, sizeof fast);
   const int32_t *parameters =
       mul ? (const int32_t *)(const void *)((const uint8_t *)call->packed + BROADCAST_HEADER) : NULL;
-  const ending e = {.zero = t->out_zero, .fast = fast != 0};
+  const ending e = {.zero = t->out_zero, .way = fast ? FOLDED : GENERAL};
   for (int64_t r = (int64_t)begin * each; r < end_row && r < j.rows; r++) {
     int64_t rest = r, a = 0, b = 0;
     for (int32_t d = j.rank - 2; d >= 0; d--) {

@@ -19,7 +19,7 @@ enum {
 // Packed: header, a block of zero points (VECTOR_BYTES), then for each block its parameters and [group of taps][vector]
 // weights. Groups of a 3x3 window are its columns.
 typedef struct {
-  int64_t fast;
+  int64_t way;
 } depthwise_header;
 
 typedef struct {
@@ -62,9 +62,9 @@ static inline size_t tap_of(const depthwise_shape *s, size_t group, size_t place
 static void depthwise_pack(const itg_task *task, void *packed) {
   const itg_conv_task *t = &task->conv;
   const depthwise_shape s = depthwise_shape_of(t);
-  const bool fast = rescale_is_fast(t);
+  const rescale_way way = rescale_way_of(t);
   memset(packed, 0, depthwise_packed_size(task));
-  ((depthwise_header *)packed)->fast = fast;
+  ((depthwise_header *)packed)->way = way;
   uint8_t *zeros = (uint8_t *)packed + DEPTHWISE_HEADER;
   v_store(zeros, s.words ? v_set16(t->in_zero) : v_set8(t->in_zero));
   uint8_t *block = zeros + VECTOR_BYTES;
@@ -77,13 +77,13 @@ static void depthwise_pack(const itg_task *task, void *packed) {
       for (size_t lane = 0; lane < LANES; lane++) {
         const size_t o = b * s.block_channels + lane_channel((size_t)s.vectors, v, lane);
         if (o >= (size_t)t->out_c) {
-          pack_parameters(parameters, lane, t, SIZE_MAX, 0, fast);
+          pack_parameters(parameters, lane, t, SIZE_MAX, 0, way);
           continue;
         }
         const int8_t *w = t->weight + o * s.taps;
         int64_t sum = 0;
         for (size_t i = 0; i < s.taps; i++) sum += w[i];
-        pack_parameters(parameters, lane, t, o, t->bias[o] - zero * sum, fast);
+        pack_parameters(parameters, lane, t, o, t->bias[o] - zero * sum, way);
         for (size_t g = 0; g < s.groups; g++) {
           uint8_t *step = weights + (g * (size_t)s.vectors + v) * step_bytes;
           for (size_t place = 0; place < places; place++) {
@@ -257,7 +257,7 @@ static void depthwise_run(const itg_task *task, const itg_kernel_call *call, siz
   const depthwise_shape s = depthwise_shape_of(t);
   const size_t in_size = s.words ? 2 : 1, out_size = t->out_type == ITG_TASK_U16 ? 2 : 1;
   const uint8_t *packed = call->packed, *zeros = packed + DEPTHWISE_HEADER;
-  const ending e = ending_of(t, ((const depthwise_header *)call->packed)->fast != 0);
+  const ending e = ending_of(t, (rescale_way)((const depthwise_header *)call->packed)->way);
   const size_t image = (size_t)t->in_h * (size_t)t->in_w * (size_t)t->in_c * in_size;
   const size_t line = (size_t)t->in_w * (size_t)t->in_c * in_size, out_stride = (size_t)t->out_c * out_size;
   for (size_t unit = begin; unit < end; unit++) {

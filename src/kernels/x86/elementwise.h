@@ -29,8 +29,8 @@ static size_t convert_packed_size(const itg_task *task) {
 static void convert_pack(const itg_task *task, void *packed) {
   const itg_convert_task *t = &task->convert;
   const size_t sides = t->negative_multiplier ? t->per_channel ? (size_t)t->channels : 1 : 0;
-  bool fast = fits_fast(t->multiplier, t->shift, t->out_zero);
-  for (size_t c = 0; c < sides; c++) fast &= fits_fast(t->negative_multiplier[c], t->negative_shift[c], t->out_zero);
+  bool fast = fits_folded(t->multiplier, t->shift, t->out_zero);
+  for (size_t c = 0; c < sides; c++) fast &= fits_folded(t->negative_multiplier[c], t->negative_shift[c], t->out_zero);
   memset(packed, 0, convert_packed_size(task));
   ((convert_header *)packed)->fast = fast;
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + 64);
@@ -39,9 +39,9 @@ static void convert_pack(const itg_task *task, void *packed) {
       size_t c = t->per_channel ? v * LANES + lane : 0;
       if (c >= sides) c = 0;
       p[lane] = -t->in_zero;
-      pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast);
+      pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast ? FOLDED : GENERAL);
       pack_side(p + PARAMETER_NEGATIVE * LANES, lane, sides ? t->negative_multiplier[c] : 0,
-                sides ? t->negative_shift[c] : 33, t->out_zero, fast);
+                sides ? t->negative_shift[c] : 33, t->out_zero, fast ? FOLDED : GENERAL);
     }
   }
 }
@@ -76,8 +76,8 @@ static void convert_flat(const itg_convert_task *t, const uint8_t *packed, const
                          int64_t first, int64_t last) {
   const int32_t *p = (const int32_t *)(const void *)(packed + 64);
   if (t->in_type == ITG_TASK_U16 && t->out_type == ITG_TASK_U8) {
-    const ending fast = {.fast = true, .two_sided = false};
-    const ending *how = e->fast && !e->two_sided ? &fast : e;
+    const ending fast = {.way = FOLDED, .two_sided = false};
+    const ending *how = e->way == FOLDED && !e->two_sided ? &fast : e;
     first += convert_blocks(t, p, how, (const uint16_t *)in + first, (uint8_t *)out + first, last - first);
   }
   const vector bias = parameter(p, PARAMETER_BIAS), low = v_set32(t->low), high = v_set32(t->high);
@@ -93,7 +93,7 @@ static void convert_run(const itg_task *task, const itg_kernel_call *call, size_
   const ending e = {.zero = t->out_zero,
                     .low = t->low,
                     .high = t->high,
-                    .fast = ((const convert_header *)call->packed)->fast != 0,
+                    .way = ((const convert_header *)call->packed)->fast ? FOLDED : GENERAL,
                     .two_sided = t->negative_multiplier != NULL};
   if (!t->per_channel) {
     const int64_t count = t->rows * t->channels, last = (int64_t)end * CHUNK;

@@ -19,7 +19,7 @@ enum {
 };
 
 typedef struct {
-  int64_t fast;
+  int64_t way;
 } packed_header;
 
 typedef struct {
@@ -70,7 +70,7 @@ static size_t gemm_scratch_size(const itg_task *task) {
 
 // Packed weights of one block: parameters of its vectors, then [step][vector][lane][tap].
 static void pack_block(const itg_conv_task *t, const gemm_shape *s, size_t first, size_t count, size_t vectors,
-                       bool fast, uint8_t *out) {
+                       rescale_way way, uint8_t *out) {
   const int64_t zero = s->words ? (int64_t)t->in_zero - 32768 : t->in_zero;
   const size_t taps = s->words ? 2 : 4;
   uint8_t *weights = out + vectors * PARAMETER_BYTES;
@@ -80,7 +80,7 @@ static void pack_block(const itg_conv_task *t, const gemm_shape *s, size_t first
     for (size_t lane = 0; lane < LANES; lane++) {
       const size_t channel = lane_channel(vectors, v, lane);
       if (channel >= count) {
-        if (!t->wide) pack_parameters(parameters, lane, t, SIZE_MAX, 0, fast);
+        if (!t->wide) pack_parameters(parameters, lane, t, SIZE_MAX, 0, way);
         continue;
       }
       const size_t o = first + channel;
@@ -99,7 +99,7 @@ static void pack_block(const itg_conv_task *t, const gemm_shape *s, size_t first
       if (t->wide) {
         memcpy((uint8_t *)parameters + lane * sizeof bias, &bias, sizeof bias);
       } else {
-        pack_parameters(parameters, lane, t, o, bias, fast);
+        pack_parameters(parameters, lane, t, o, bias, way);
       }
     }
   }
@@ -108,15 +108,15 @@ static void pack_block(const itg_conv_task *t, const gemm_shape *s, size_t first
 static void gemm_pack(const itg_task *task, void *packed) {
   const itg_conv_task *t = &task->conv;
   const gemm_shape s = shape_of(task);
-  const bool fast = rescale_is_fast(t);
+  const rescale_way way = rescale_way_of(t);
   memset(packed, 0, HEADER_BYTES);
-  ((packed_header *)packed)->fast = fast;
+  ((packed_header *)packed)->way = way;
   uint8_t *out = (uint8_t *)packed + HEADER_BYTES;
   for (size_t g = 0; g < s.groups; g++) {
     for (size_t c = 0; c < s.out_group;) {
       const size_t vectors = block_vectors(s.out_group - c);
       const size_t count = s.out_group - c < vectors * LANES ? s.out_group - c : vectors * LANES;
-      pack_block(t, &s, g * s.out_group + c, count, vectors, fast, out);
+      pack_block(t, &s, g * s.out_group + c, count, vectors, way, out);
       out += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);
       c += vectors * LANES;
     }
@@ -235,7 +235,7 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
             .out_stride = (size_t)c->out_c * out_size,
             .words = s.words,
             .wide = c->wide ? &wide : NULL,
-            .end = ending_of(c, ((const packed_header *)call->packed)->fast != 0)};
+            .end = ending_of(c, (rescale_way)((const packed_header *)call->packed)->way)};
   const uint8_t *rows[ROW_BLOCK];
   size_t prepared = SIZE_MAX; // The (group, row block) that `rows` holds.
   for (size_t unit = begin; unit < end; unit++) {

@@ -41,13 +41,13 @@ static size_t matmul_packed_size(const itg_task *task) {
 
 static void matmul_pack(const itg_task *task, void *packed) {
   const itg_matmul_task *t = &task->matmul;
-  const int64_t fast = fits_fast(t->multiplier, t->shift, t->out_zero);
+  const int64_t fast = fits_folded(t->multiplier, t->shift, t->out_zero);
   memset(packed, 0, MATMUL_HEADER + PARAMETER_BYTES);
   memcpy(packed, &fast, sizeof fast);
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + MATMUL_HEADER);
   for (size_t lane = 0; lane < LANES; lane++) {
-    pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast != 0);
-    pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast != 0);
+    pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast ? FOLDED : GENERAL);
+    pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast ? FOLDED : GENERAL);
   }
 }
 
@@ -123,12 +123,15 @@ static void matmul_run(const itg_task *task, const itg_kernel_call *call, size_t
   const wide_rescale wide = {.multiplier = &t->multiplier, .shift = &t->shift, .pre_shift = t->pre_shift};
   int64_t fast;
   memcpy(&fast, call->packed, sizeof fast);
-  tile tile_of = {
-      .steps = s.steps,
-      .out_stride = s.n * out_size,
-      .words = s.words,
-      .end = {.zero = t->out_zero, .low = t->low, .high = t->high, .fast = fast != 0, .words = out_size == 2},
-      .wide = t->wide ? &wide : NULL};
+  tile tile_of = {.steps = s.steps,
+                  .out_stride = s.n * out_size,
+                  .words = s.words,
+                  .end = {.zero = t->out_zero,
+                          .low = t->low,
+                          .high = t->high,
+                          .way = fast ? FOLDED : GENERAL,
+                          .words = out_size == 2},
+                  .wide = t->wide ? &wide : NULL};
   size_t ready = SIZE_MAX; // The matrix that scratch holds.
   for (size_t unit = begin; unit < end; unit++) {
     const size_t batch = unit / s.parts, part = unit % s.parts;

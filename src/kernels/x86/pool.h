@@ -103,14 +103,15 @@ static size_t average_pool_packed_size(const itg_task *task) {
 static void average_pool_pack(const itg_task *task, void *packed) {
   const itg_pool_task *t = &task->pool;
   bool fast = true;
-  for (int32_t d = 0; d < t->divisor_count; d++) fast &= fits_fast(t->multiplier[d], t->shift[d], t->out_zero);
+  for (int32_t d = 0; d < t->divisor_count; d++) fast &= fits_folded(t->multiplier[d], t->shift[d], t->out_zero);
   memset(packed, 0, average_pool_packed_size(task));
   ((pool_header *)packed)->fast = fast;
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + POOL_HEADER);
   for (int32_t d = 0; d < t->divisor_count; d++, p += PARAMETER_COUNT * LANES) {
     for (size_t lane = 0; lane < LANES; lane++) {
-      pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier[d], t->shift[d], t->out_zero, fast);
-      pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast);
+      pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier[d], t->shift[d], t->out_zero,
+                fast ? FOLDED : GENERAL);
+      pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast ? FOLDED : GENERAL);
     }
   }
 }
@@ -119,7 +120,7 @@ static void average_pool_run(const itg_task *task, const itg_kernel_call *call, 
   const itg_pool_task *t = &task->pool;
   const bool words = t->type == ITG_TASK_U16, out_words = t->out_type == ITG_TASK_U16;
   const size_t size = words ? 2 : 1, out_size = out_words ? 2 : 1;
-  const ending e = {.zero = t->out_zero, .fast = ((const pool_header *)call->packed)->fast != 0};
+  const ending e = {.zero = t->out_zero, .way = ((const pool_header *)call->packed)->fast ? FOLDED : GENERAL};
   const int32_t *parameters = (const int32_t *)(const void *)((const uint8_t *)call->packed + POOL_HEADER);
   const vector low = v_set32(t->low), high = v_set32(t->high);
   const int64_t top = t->count_include_pad ? -(int64_t)t->pad_top : 0;

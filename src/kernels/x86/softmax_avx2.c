@@ -28,13 +28,13 @@ static size_t softmax_packed_size(const itg_task *task) {
 // The requantization of a u8 output; nothing of it is used for u16.
 static void softmax_pack(const itg_task *task, void *packed) {
   const itg_softmax_task *t = &task->softmax;
-  const int64_t fast = fits_fast(t->multiplier, t->shift, t->out_zero);
+  const int64_t fast = fits_folded(t->multiplier, t->shift, t->out_zero);
   memset(packed, 0, SOFTMAX_HEADER + PARAMETER_BYTES);
   memcpy(packed, &fast, sizeof fast);
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + SOFTMAX_HEADER);
   for (size_t lane = 0; lane < LANES; lane++) {
-    pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast != 0);
-    pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast != 0);
+    pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast ? FOLDED : GENERAL);
+    pack_side(p + PARAMETER_NEGATIVE * LANES, lane, 0, 33, t->out_zero, fast ? FOLDED : GENERAL);
   }
 }
 
@@ -117,7 +117,7 @@ static void softmax_run(const itg_task *task, const itg_kernel_call *call, size_
   int64_t fast;
   memcpy(&fast, call->packed, sizeof fast);
   const int32_t *parameters = (const int32_t *)(const void *)((const uint8_t *)call->packed + SOFTMAX_HEADER);
-  const ending ends = {.zero = t->out_zero, .fast = fast != 0};
+  const ending ends = {.zero = t->out_zero, .way = fast ? FOLDED : GENERAL};
   const __m256i low = v_set32(t->low), high = v_set32(t->high);
   const bool words = t->out_type == ITG_TASK_U16;
   const int32_t drop = words ? 31 : 17; // Q47 to Q16, or to the 31 bits that the requantization takes.

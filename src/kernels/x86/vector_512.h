@@ -50,7 +50,10 @@ VECTOR_INLINE vector v_min_u8(vector a, vector b) { return _mm512_min_epu8(a, b)
 VECTOR_INLINE vector v_max_u8(vector a, vector b) { return _mm512_max_epu8(a, b); }
 VECTOR_INLINE vector v_min_u16(vector a, vector b) { return _mm512_min_epu16(a, b); }
 VECTOR_INLINE vector v_max_u16(vector a, vector b) { return _mm512_max_epu16(a, b); }
-VECTOR_INLINE vector v_add16(vector a, vector b) { return _mm512_add_epi16(a, b); }
+VECTOR_INLINE vector v_min_s16(vector a, vector b) { return _mm512_min_epi16(a, b); }
+VECTOR_INLINE vector v_max_s16(vector a, vector b) { return _mm512_max_epi16(a, b); }
+VECTOR_INLINE vector v_add_saturated16(vector a, vector b) { return _mm512_adds_epi16(a, b); }
+VECTOR_INLINE vector v_shift_right16_1(vector a) { return _mm512_srai_epi16(a, 1); }
 VECTOR_INLINE vector v_unpack_low8(vector a, vector b) { return _mm512_unpacklo_epi8(a, b); }
 VECTOR_INLINE vector v_unpack_high8(vector a, vector b) { return _mm512_unpackhi_epi8(a, b); }
 VECTOR_INLINE vector v_unpack_low16(vector a, vector b) { return _mm512_unpacklo_epi16(a, b); }
