@@ -124,6 +124,14 @@ static int64_t try_binary(harness *h, harness_random *r) {
 
 // |B| + 2^47 + 2^(s-1) < 2^63.
 static void random_affine(harness_random *r, size_t count, int32_t *scale, int64_t *offset, int32_t *shift) {
+  if (random_chance(r, 2)) { // As real layers have it: a stream's BatchNorm, small offsets.
+    for (size_t c = 0; c < count; c++) {
+      scale[c] = (int32_t)random_between(r, -(1 << 30), (1 << 30) - 1);
+      shift[c] = (int32_t)random_between(r, 30, 38);
+      offset[c] = random_between(r, -(INT64_C(1) << 43), INT64_C(1) << 43);
+    }
+    return;
+  }
   for (size_t c = 0; c < count; c++) {
     scale[c] = (int32_t)random_between(r, -INT32_MAX, INT32_MAX);
     shift[c] = (int32_t)(random_chance(r, 3) ? random_between(r, 1, 62) : random_between(r, 28, 42));
@@ -171,6 +179,13 @@ static int64_t try_add_affine(harness *h, harness_random *r) {
   t->out2_zero = random_zero(r, t->out2_type);
   random_range(r, t->out_type, &t->low, &t->high);
   random_range(r, t->out2_type, &t->low2, &t->high2);
+  if (random_chance(r, 2)) { // A residual stream.
+    t->a_type = t->b_type = t->out_type = ITG_TASK_U16;
+    t->a_zero = (int32_t)random_between(r, 30000, 35000);
+    t->b_zero = (int32_t)random_between(r, 30000, 35000);
+    t->out_zero = random_zero(r, t->out_type);
+    random_range(r, t->out_type, &t->low, &t->high);
+  }
   const bool narrow = t->a_type == ITG_TASK_U8 && t->b_type == ITG_TASK_U8;
   random_sum(r, narrow, &t->a, &t->b, &t->shift);
   const size_t entries = (size_t)t->channels, count = (size_t)(t->rows * t->channels);

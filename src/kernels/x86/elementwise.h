@@ -270,44 +270,143 @@ static void add_affine_run(const itg_task *task, const itg_kernel_call *call, si
   }
 }
 
-#define ELEMENTWISE_KERNELS(isa_name)                                                   \
-  const itg_kernel itg_convert__##isa_name = {.name = "itg_convert__" #isa_name,        \
-                                              .op = ITG_OP_Q_CONVERT,                   \
-                                              .isa = KERNEL_ISA,                        \
-                                              .supports = convert_supports,             \
-                                              .packed_size = convert_packed_size,       \
-                                              .pack = convert_pack,                     \
-                                              .units = convert_units,                   \
-                                              .run = convert_run};                      \
-  const itg_kernel itg_prelu__##isa_name = {.name = "itg_prelu__" #isa_name,            \
-                                            .op = ITG_OP_Q_PRELU,                       \
-                                            .isa = KERNEL_ISA,                          \
-                                            .supports = convert_supports,               \
-                                            .packed_size = convert_packed_size,         \
-                                            .pack = convert_pack,                       \
-                                            .units = convert_units,                     \
-                                            .run = convert_run};                        \
-  const itg_kernel itg_add__##isa_name = {.name = "itg_add__" #isa_name,                \
-                                          .op = ITG_OP_Q_ADD,                           \
-                                          .isa = KERNEL_ISA,                            \
-                                          .supports = add_supports,                     \
-                                          .units = add_units,                           \
-                                          .run = add_run};                              \
-  const itg_kernel itg_affine__##isa_name = {.name = "itg_affine__" #isa_name,          \
-                                             .op = ITG_OP_Q_AFFINE,                     \
-                                             .isa = KERNEL_ISA,                         \
-                                             .supports = affine_supports,               \
-                                             .packed_size = affine_packed_size,         \
-                                             .pack = affine_pack,                       \
-                                             .units = affine_units,                     \
-                                             .run = affine_run};                        \
-  const itg_kernel itg_add_affine__##isa_name = {.name = "itg_add_affine__" #isa_name,  \
-                                                 .op = ITG_OP_Q_ADD_AFFINE,             \
-                                                 .isa = KERNEL_ISA,                     \
-                                                 .supports = add_affine_supports,       \
-                                                 .packed_size = add_affine_packed_size, \
-                                                 .pack = add_affine_pack,               \
-                                                 .units = add_affine_units,             \
-                                                 .run = add_affine_run}
+// ---- the same for u16 streams, in 16-bit products ----
+// With q' = code - 32768 and M = M1*2^16 + M0, both s16: (q'*M + T) >> s = (q'*M1 + T1 + ((q'*M0 + T0) >> 16)) >> (s - 16), where
+// T = B + 2^(s-1) + M*(32768 - z) + (z2 << s) = T1*2^16 + T0. All of it fits s32 when |q'*M + T| < 2^47 and s >= 16.
+// Packed, for every 2*LANES channels in the order of unpacking: [low half, high half] of {M1 | M0 << 16, T1, T0, s - 16}.
+enum { PAIR_CHANNELS = 2 * LANES, PAIR_VALUES = 4, PAIR_BYTES = 2 * PAIR_VALUES * VECTOR_BYTES };
+
+static inline int64_t affine_start(const itg_add_affine_task *t, int64_t c) {
+  return t->offset[c] + ((int64_t)1 << (t->scale_shift[c] - 1)) + (int64_t)t->scale[c] * (32768 - t->out_zero) +
+         (int64_t)t->out2_zero * ((int64_t)1 << t->scale_shift[c]);
+}
+
+static bool pair_fits(const itg_add_affine_task *t, int64_t c) {
+  const int64_t scale = t->scale[c], high = (scale + 32768) >> 16, limit = (int64_t)1 << 46;
+  if (high < -32768 || high > 32767 || t->scale_shift[c] < 16 || t->scale_shift[c] > 46) return false;
+  if (magnitude(t->offset[c]) >= limit) return false;
+  const int64_t start = affine_start(t, c); // Each of its terms is below 2^63 / 4.
+  return magnitude(start) < limit && magnitude(start) + 32768 * magnitude(scale) < 2 * limit;
+}
+
+static bool add_affine_pairs_supports(const itg_task *task) {
+  const itg_add_affine_task *t = &task->add_affine;
+  if (!codes_only(t->out2_type) || t->out_type != ITG_TASK_U16) return false;
+  if (add_way_of(t->a_type, t->b_type, t->a_zero, t->b_zero, t->a, t->b, t->shift) != ADD_PAIRS) return false;
+  for (int64_t c = 0; c < t->channels; c++) {
+    if (!pair_fits(t, c)) return false;
+  }
+  return true;
+}
+
+static size_t add_affine_pairs_packed_size(const itg_task *task) {
+  return ((size_t)task->add_affine.channels + PAIR_CHANNELS - 1) / PAIR_CHANNELS * PAIR_BYTES;
+}
+
+static void add_affine_pairs_pack(const itg_task *task, void *packed) {
+  const itg_add_affine_task *t = &task->add_affine;
+  memset(packed, 0, add_affine_pairs_packed_size(task));
+  for (int64_t c = 0; c < t->channels; c++) {
+    const size_t place = (size_t)c % PAIR_CHANNELS;
+    // unpack takes four of every eight codes.
+    const size_t half = place / 4 % 2, lane = place / 8 * 4 + place % 4;
+    int32_t *values = (int32_t *)(void *)((uint8_t *)packed + (size_t)c / PAIR_CHANNELS * PAIR_BYTES +
+                                          half * PAIR_VALUES * VECTOR_BYTES);
+    const int64_t start = affine_start(t, c);
+    const int32_t high = (int32_t)(((int64_t)t->scale[c] + 32768) >> 16),
+                  low = (int32_t)(t->scale[c] - (int64_t)high * 65536);
+    values[0 * LANES + lane] = (int32_t)(((uint32_t)low << 16) | ((uint32_t)high & 0xFFFF));
+    values[1 * LANES + lane] = (int32_t)(start >> 16);
+    values[2 * LANES + lane] = (int32_t)(start & 65535);
+    values[3 * LANES + lane] = t->scale_shift[c] - 16;
+  }
+}
+
+// `high`: codes in the lower, `low`: in the upper 16 bits of the lanes.
+VECTOR_INLINE vector affine_pairs(vector high, vector low, const uint8_t *values) {
+  const vector scale = v_load(values);
+  const vector rest = v_add32(v_multiply_pairs(low, scale), v_load(values + 2 * VECTOR_BYTES));
+  const vector sum = v_add32(v_multiply_pairs(high, scale), v_load(values + VECTOR_BYTES));
+  return v_shift_right32(v_add32(sum, v_shift_right32_same(rest, 16)), v_load(values + 3 * VECTOR_BYTES));
+}
+
+static void add_affine_pairs_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  const itg_add_affine_task *t = &task->add_affine;
+  const sum_plan p = plan_sum(ADD_PAIRS, t->a, t->b, t->a_zero, t->b_zero, t->shift);
+  const int64_t rows = rows_per_unit(t->channels), end_row = (int64_t)end * rows;
+  const bool words = t->out2_type == ITG_TASK_U16;
+  const vector half = v_set16(-32768), zero = v_set32(t->out_zero), none = v_zero();
+  const vector low = v_set16(t->low), high = v_set16(t->high), low2 = v_set16(t->low2), high2 = v_set16(t->high2);
+  for (int64_t row = (int64_t)begin * rows; row < end_row && row < t->rows; row++) {
+    const uint8_t *values = call->packed;
+    for (int64_t c = 0; c < t->channels; c += PAIR_CHANNELS, values += PAIR_BYTES) {
+      const int64_t i = row * t->channels + c;
+      const size_t count = t->channels - c < PAIR_CHANNELS ? (size_t)(t->channels - c) : PAIR_CHANNELS;
+      const vector x = v_xor(v_load((const uint16_t *)call->inputs[0] + i), half);
+      const vector y = v_xor(v_load((const uint16_t *)call->inputs[1] + i), half);
+      const vector first = v_add32(sum_pairs(&p, v_unpack_low16(x, y)), zero);
+      const vector second = v_add32(sum_pairs(&p, v_unpack_high16(x, y)), zero);
+      const vector code = v_min_u16(v_max_u16(v_pack_u16(first, second), low), high);
+      v_store_bytes((uint16_t *)call->outputs[0] + i, code, 2 * count);
+      const vector q = v_xor(code, half);
+      const vector a = affine_pairs(v_unpack_low16(q, none), v_unpack_low16(none, q), values);
+      const vector b =
+          affine_pairs(v_unpack_high16(q, none), v_unpack_high16(none, q), values + PAIR_VALUES * VECTOR_BYTES);
+      if (words) {
+        v_store_bytes((uint16_t *)call->outputs[1] + i, v_min_u16(v_max_u16(v_pack_u16(a, b), low2), high2), 2 * count);
+      } else {
+        v_store_words_u8((uint8_t *)call->outputs[1] + i, v_min_s16(v_max_s16(v_pack_s16(a, b), low2), high2), count);
+      }
+    }
+  }
+}
+
+#define ELEMENTWISE_KERNELS(isa_name)                                                               \
+  const itg_kernel itg_convert__##isa_name = {.name = "itg_convert__" #isa_name,                    \
+                                              .op = ITG_OP_Q_CONVERT,                               \
+                                              .isa = KERNEL_ISA,                                    \
+                                              .supports = convert_supports,                         \
+                                              .packed_size = convert_packed_size,                   \
+                                              .pack = convert_pack,                                 \
+                                              .units = convert_units,                               \
+                                              .run = convert_run};                                  \
+  const itg_kernel itg_prelu__##isa_name = {.name = "itg_prelu__" #isa_name,                        \
+                                            .op = ITG_OP_Q_PRELU,                                   \
+                                            .isa = KERNEL_ISA,                                      \
+                                            .supports = convert_supports,                           \
+                                            .packed_size = convert_packed_size,                     \
+                                            .pack = convert_pack,                                   \
+                                            .units = convert_units,                                 \
+                                            .run = convert_run};                                    \
+  const itg_kernel itg_add__##isa_name = {.name = "itg_add__" #isa_name,                            \
+                                          .op = ITG_OP_Q_ADD,                                       \
+                                          .isa = KERNEL_ISA,                                        \
+                                          .supports = add_supports,                                 \
+                                          .units = add_units,                                       \
+                                          .run = add_run};                                          \
+  const itg_kernel itg_affine__##isa_name = {.name = "itg_affine__" #isa_name,                      \
+                                             .op = ITG_OP_Q_AFFINE,                                 \
+                                             .isa = KERNEL_ISA,                                     \
+                                             .supports = affine_supports,                           \
+                                             .packed_size = affine_packed_size,                     \
+                                             .pack = affine_pack,                                   \
+                                             .units = affine_units,                                 \
+                                             .run = affine_run};                                    \
+  const itg_kernel itg_add_affine__##isa_name = {.name = "itg_add_affine__" #isa_name,              \
+                                                 .op = ITG_OP_Q_ADD_AFFINE,                         \
+                                                 .isa = KERNEL_ISA,                                 \
+                                                 .supports = add_affine_supports,                   \
+                                                 .packed_size = add_affine_packed_size,             \
+                                                 .pack = add_affine_pack,                           \
+                                                 .units = add_affine_units,                         \
+                                                 .run = add_affine_run};                            \
+  const itg_kernel itg_add_affine_pairs__##isa_name = {.name = "itg_add_affine_pairs__" #isa_name,  \
+                                                       .op = ITG_OP_Q_ADD_AFFINE,                   \
+                                                       .isa = KERNEL_ISA,                           \
+                                                       .supports = add_affine_pairs_supports,       \
+                                                       .packed_size = add_affine_pairs_packed_size, \
+                                                       .pack = add_affine_pairs_pack,               \
+                                                       .units = add_affine_units,                   \
+                                                       .run = add_affine_pairs_run}
 
 #endif
