@@ -94,8 +94,8 @@ typedef struct itg_compile_result {
   const itg_output_accuracy *outputs; // Lives as long as the compiler, or until its next compile.
   const char *json;                   // The whole report (docs/FORMATS.md, "report"); likewise.
   double import_seconds, calibrate_seconds, quantize_seconds, judge_seconds, total_seconds;
-  double float_milliseconds, integer_milliseconds; // Best of the judged samples: interpreter (one thread), session.
-  int integer_threads;
+  double float_milliseconds,
+      integer_milliseconds; // A run of the interpreter and of a session, each on one thread: the best of a few.
   size_t source_bytes, file_bytes;
   size_t workspace_bytes, peak_memory_bytes; // Of a session; of the process so far.
   size_t node_count, step_count;
@@ -136,10 +136,9 @@ ITG_API void itg_compare_options_default(itg_compare_options *options);
 typedef struct itg_comparison {
   size_t output_count;
   itg_output_accuracy *outputs;
-  char *json; // As in itg_compile_result.
-  double float_milliseconds, integer_milliseconds;
-  int integer_threads;
-  int collapsed; // By the rule of itg_compiler_compile.
+  char *json;                                      // As in itg_compile_result.
+  double float_milliseconds, integer_milliseconds; // As in itg_compile_result.
+  int collapsed;                                   // By the rule of itg_compiler_compile.
   void *memory;
 } itg_comparison;
 

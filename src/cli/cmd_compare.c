@@ -57,9 +57,8 @@ static itg_status open_samples(compare_run *run) {
 
 static void print_result(const itg_comparison *comparison, size_t samples) {
   cli_print_accuracy(stdout, comparison->outputs, comparison->output_count);
-  printf("%zu samples; float %.2f ms (interpreter, 1 thread), integer %.2f ms (%d thread%s)\n", samples,
-         comparison->float_milliseconds, comparison->integer_milliseconds, comparison->integer_threads,
-         comparison->integer_threads == 1 ? "" : "s");
+  printf("%zu samples; float %.2f ms (interpreter), integer %.2f ms; one thread each\n", samples,
+         comparison->float_milliseconds, comparison->integer_milliseconds);
   if (comparison->collapsed) printf("the integer program has collapsed on these samples\n");
 }
 

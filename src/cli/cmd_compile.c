@@ -51,8 +51,8 @@ static void print_result(const compile_run *run, const itg_compile_result *resul
   cli_print_accuracy(stdout, result->outputs, result->output_count);
   printf("judged on %zu %s samples, calibrated with %zu\n", result->judge_count,
          result->judged_on_calibration ? "calibration" : "other", result->calibration_count);
-  printf("time    float %.2f ms (interpreter, 1 thread), integer %.2f ms (%d thread%s)\n", result->float_milliseconds,
-         result->integer_milliseconds, result->integer_threads, result->integer_threads == 1 ? "" : "s");
+  printf("time    float %.2f ms (interpreter), integer %.2f ms; one thread each\n", result->float_milliseconds,
+         result->integer_milliseconds);
   printf("size    float %.2f MiB, integer %.2f MiB; a session's activations %.2f MiB\n",
          (double)result->source_bytes / mib, (double)result->file_bytes / mib, (double)result->workspace_bytes / mib);
   printf("compile %.2f s (import %.2f, calibrate %.2f, quantize %.2f, judge %.2f), peak memory %.0f MiB\n",

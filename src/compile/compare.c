@@ -40,7 +40,6 @@ static itg_status describe(const compare_run *run, const char *compiled, const i
                           .json = json,
                           .float_milliseconds = judgement->float_milliseconds,
                           .integer_milliseconds = judgement->integer_milliseconds,
-                          .integer_threads = judgement->integer_threads,
                           .collapsed = judgement->collapsed,
                           .memory = judgement};
   return ITG_OK;
@@ -57,7 +56,6 @@ static itg_status compare(compare_run *run, const char *compiled, const itg_floa
   ITG_TRY(itg_container_read(run->file.bytes, diagnostic, &run->container));
   ITG_TRY(itg_pool_create(options->thread_count, diagnostic, &run->pool));
   const itg_judge_options judge_options = {.samples = options->samples,
-                                           .thread_count = options->thread_count,
                                            .cpu = options->cpu,
                                            .pool = run->pool,
                                            .progress = options->progress,

@@ -237,7 +237,6 @@ static itg_status judge(compile_run *run) {
   ITG_TRY(itg_container_encode(run->graph, run->sections, run->section_count, run->diagnostic, &run->bytes, &size));
   ITG_TRY(itg_model_open_memory(run->bytes, size, run->diagnostic, &run->model));
   const itg_judge_options judge_options = {.samples = options->judge.count ? options->judge : options->calibration,
-                                           .thread_count = options->thread_count,
                                            .pool = run->pool,
                                            .progress = options->progress,
                                            .progress_context = options->progress_context};
@@ -320,7 +319,6 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
                                  .total_seconds = phases[PHASES - 1].seconds,
                                  .float_milliseconds = judgement->float_milliseconds,
                                  .integer_milliseconds = judgement->integer_milliseconds,
-                                 .integer_threads = judgement->integer_threads,
                                  .source_bytes = run->source_bytes,
                                  .file_bytes = run->file_bytes,
                                  .workspace_bytes = judgement->workspace_bytes,

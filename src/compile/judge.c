@@ -1,10 +1,9 @@
 // See judge.h. Samples are read in order; a batch of them runs side by side, each through the interpreter and a session of
-// one thread. A session with all threads would fight with the pool's waiting workers; it is only made for the timing.
+// one thread. Both programs are timed alone afterwards, on one thread each, so that the two numbers can be compared.
 #include "compile/judge.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "compile/samples.h"
 #include "compile/source.h"
@@ -77,6 +76,8 @@ static itg_status prepare_lane(judge_state *judge, judge_lane *lane) {
   itg_session_options_default(&options);
   options.thread_count = 1;
   options.cpu = judge->options->cpu;
+  options.profile = 1;
+  ITG_TRY(itg_session_workspace_size(judge->model, &options, judge->diagnostic, &judge->result->workspace_bytes));
   ITG_TRY(itg_session_create(judge->model, &options, judge->diagnostic, &lane->session));
   ITG_TRY(itg_float_runner_create(judge->network, judge->diagnostic, &lane->runner));
   ITG_TRY(itg_sample_buffers(judge->inputs, judge->input_count, arena, judge->diagnostic, &lane->inputs));
@@ -196,14 +197,13 @@ static itg_status time_float(judge_state *judge) {
   return ITG_OK;
 }
 
-static itg_status time_integer(judge_state *judge, itg_session *session) {
+static itg_status time_integer(judge_state *judge) {
   judge_lane *lane = &judge->lanes[0];
   const double begin = itg_now();
   double best = INFINITY;
-  ITG_TRY(set_inputs(judge, lane, session));
   for (int i = 0; i < INTEGER_TIMINGS && itg_now() - begin < ENOUGH; i++) {
     const double start = itg_now();
-    ITG_TRY(itg_session_run(session, &lane->diagnostic));
+    ITG_TRY(itg_session_run(lane->session, &lane->diagnostic));
     best = fmin(best, itg_now() - start);
   }
   judge->result->integer_milliseconds = 1e3 * best;
@@ -211,11 +211,14 @@ static itg_status time_integer(judge_state *judge, itg_session *session) {
 }
 
 // Steps follow the nodes of the graph in order; nodes without a step (views) are passed over.
-static itg_status describe_layers(judge_state *judge, const itg_session *session, const itg_graph *legal) {
+static itg_status describe_session(judge_state *judge, const itg_graph *legal) {
+  const itg_session *session = judge->lanes[0].session;
   itg_judgement *result = judge->result;
   const size_t count = itg_session_step_count(session);
+  const char *cpu = itg_session_cpu(session);
+  result->cpu = itg_arena_string(&result->arena, cpu, strlen(cpu));
   result->layers = itg_arena_array(&result->arena, count, sizeof *result->layers);
-  ITG_TRY_MEMORY(result->layers, judge->diagnostic);
+  ITG_TRY_MEMORY(result->cpu && result->layers, judge->diagnostic);
   const itg_node *node = legal ? legal->first : NULL;
   for (size_t i = 0; i < count; i++) {
     itg_step_info step;
@@ -243,30 +246,6 @@ static itg_status describe_layers(judge_state *judge, const itg_session *session
   return ITG_OK;
 }
 
-// With the threads that the user will have, and with the time of each step.
-static itg_status measure_session(judge_state *judge, const itg_graph *legal) {
-  itg_session_options options;
-  itg_session_options_default(&options);
-  options.thread_count = judge->options->thread_count;
-  options.cpu = judge->options->cpu;
-  options.profile = 1;
-  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  judge->result->integer_threads = options.thread_count > 0 ? options.thread_count
-                                   : processors > 0         ? (int)processors
-                                                            : 1;
-  ITG_TRY(itg_session_workspace_size(judge->model, &options, judge->diagnostic, &judge->result->workspace_bytes));
-  itg_session *session;
-  ITG_TRY(itg_session_create(judge->model, &options, judge->diagnostic, &session));
-  itg_status status = lane_status(judge, &judge->lanes[0], time_integer(judge, session));
-  if (status == ITG_OK) {
-    const char *cpu = itg_session_cpu(session);
-    judge->result->cpu = itg_arena_string(&judge->result->arena, cpu, strlen(cpu));
-    status = describe_layers(judge, session, legal);
-  }
-  itg_session_destroy(session);
-  return status;
-}
-
 static itg_status run(judge_state *judge, const itg_graph *legal) {
   const itg_judge_options *options = judge->options;
   itg_judgement *result = judge->result;
@@ -282,7 +261,8 @@ static itg_status run(judge_state *judge, const itg_graph *legal) {
     ITG_TRY(run_batch(judge, first, rest < judge->lane_count ? rest : judge->lane_count));
   }
   ITG_TRY(lane_status(judge, &judge->lanes[0], time_float(judge)));
-  ITG_TRY(measure_session(judge, legal));
+  ITG_TRY(lane_status(judge, &judge->lanes[0], time_integer(judge)));
+  ITG_TRY(describe_session(judge, legal));
   for (size_t i = 0; i < judge->output_count; i++)
     ITG_TRY(itg_accuracy_finish(&result->outputs[i], result->groups, judge->diagnostic));
   result->collapsed =
@@ -331,7 +311,6 @@ void itg_judgement_describe(const itg_judgement *judgement, itg_report *report) 
   report->collapse_reason = judgement->reason;
   report->float_milliseconds = judgement->float_milliseconds;
   report->integer_milliseconds = judgement->integer_milliseconds;
-  report->integer_threads = judgement->integer_threads;
   report->cpu = judgement->cpu;
   report->workspace_bytes = judgement->workspace_bytes;
   report->outputs = judgement->outputs;

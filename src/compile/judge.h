@@ -8,9 +8,8 @@
 
 typedef struct itg_judge_options {
   itg_samples samples;
-  int thread_count; // Of the integer session; 0: one a processor.
-  const char *cpu;  // As in itg_session_options.
-  itg_pool *pool;   // For float runs side by side.
+  const char *cpu; // As in itg_session_options.
+  itg_pool *pool;  // For samples side by side.
   itg_progress_function progress;
   void *progress_context;
 } itg_judge_options;
@@ -22,8 +21,7 @@ typedef struct itg_judgement {
   size_t output_count;
   const char **names, **groups; // One a sample; groups NULL when no sample has one.
   double float_milliseconds;    // Best of a few runs of the interpreter, one thread.
-  double integer_milliseconds;  // Best of the judged samples.
-  int integer_threads;
+  double integer_milliseconds;  // Likewise of a session, one thread.
   const char *cpu;
   size_t workspace_bytes;
   itg_report_layer *layers;

@@ -152,8 +152,8 @@ static void write_cost(FILE *stream, const itg_report *report) {
   text_row(stream, "float model", "%.2f MiB", mebibytes(report->source_bytes));
   if (report->file_bytes) text_row(stream, "compiled file", "%.2f MiB", mebibytes(report->file_bytes));
   text_row(stream, "float interpreter, one thread", "%.2f ms", report->float_milliseconds);
-  text_row(stream, "integer program", "%.2f ms, %d thread%s, %s", report->integer_milliseconds, report->integer_threads,
-           report->integer_threads == 1 ? "" : "s", report->cpu ? report->cpu : "");
+  text_row(stream, "integer program, one thread", "%.2f ms, %s", report->integer_milliseconds,
+           report->cpu ? report->cpu : "");
   text_row(stream, "activations of a session", "%.2f MiB", mebibytes(report->workspace_bytes));
   text_row(stream, "peak memory of this run", "%.0f MiB", mebibytes(report->peak_memory_bytes));
   for (size_t i = 0; i < report->phase_count; i++)

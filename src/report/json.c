@@ -106,7 +106,6 @@ char *itg_report_json(const itg_report *report) {
   json_t *time = json_object();
   set(time, "float_milliseconds", number(report->float_milliseconds));
   set(time, "integer_milliseconds", number(report->integer_milliseconds));
-  set(time, "integer_threads", json_integer(report->integer_threads));
   set(time, "cpu", text(report->cpu));
   for (size_t i = 0; i < report->phase_count; i++) {
     char key[64];

@@ -33,7 +33,6 @@ typedef struct itg_report {
   bool collapsed;
   const char *collapse_reason;
   double float_milliseconds, integer_milliseconds;
-  int integer_threads;
   const char *cpu;
   const itg_accuracy *outputs;
   size_t output_count;
