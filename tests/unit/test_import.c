@@ -209,6 +209,18 @@ static void unknown_dimensions_are_fixed_by_the_caller(void **state) {
   assert_non_null(strstr(why.message, "dimension 2"));
   assert_non_null(strstr(why.message, "--shape a=1x3x"));
 
+  // The second dimension of b has the name of a's first.
+  onnx_bytes pair = {0};
+  onnx_message(&pair, 11, onnx_value("a", FLOAT, DIMS(-1, 3)));
+  onnx_message(&pair, 11, onnx_value("b", FLOAT, DIMS(3, -1)));
+  onnx_message(&pair, 12, onnx_value("y", FLOAT, -1, NULL));
+  onnx_message(&pair, 1, onnx_node("MatMul", NULL, "b,a", "y"));
+  onnx_bytes batch = onnx_model(13, pair);
+  itg_graph *product = import(batch, &options);
+  assert_int_equal(product->inputs[1]->shape.dims[1], 1);
+  itg_graph_destroy(product);
+  free(batch.data);
+
   itg_import_shape shape = {"b", {3, {2, 3, 5}}};
   options.shapes = &shape;
   options.shape_count = 1;

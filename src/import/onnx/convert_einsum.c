@@ -176,6 +176,7 @@ itg_status itg_onnx_convert_einsum(itg_onnx_importer *importer, int op) {
   term terms[MAX_OPERANDS] = {0}, output = {0};
   const itg_span equation = itg_onnx_get_string(importer, "equation");
   const size_t count = importer->node->inputs.count;
+  if (equation.size == 0) ITG_ONNX_FAIL(importer, ITG_ERROR_FORMAT, "%s", "the equation is missing");
   if (count < 1 || count > MAX_OPERANDS) ITG_ONNX_REFUSE(importer, "%zu operands", count);
   size_t start = 0, operand = 0, arrow = equation.size;
   for (size_t i = 0; i + 1 < equation.size; i++) {

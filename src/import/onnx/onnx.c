@@ -127,6 +127,19 @@ static itg_status check_options(const itg_onnx_importer *importer, const itg_map
   return ITG_OK;
 }
 
+// The name of an unknown first dimension stands for 1 wherever it occurs, unless a given shape says otherwise.
+static itg_status learn_batch(itg_onnx_importer *importer, const itg_onnx_graph *graph, itg_map *named) {
+  for (size_t i = 0; i < graph->inputs.count; i++) {
+    itg_onnx_value_info info;
+    ITG_TRY(itg_onnx_value_info_parse(graph->inputs.items[i], importer->file, importer->diagnostic, &info));
+    const char *name = (const char *)info.params[0].data;
+    const size_t length = info.params[0].size;
+    if (info.rank == 0 || info.dims[0] >= 0 || length == 0 || itg_map_get(named, name, length)) continue;
+    ITG_TRY_MEMORY(itg_map_set(named, name, length, (void *)(uintptr_t)2), importer->diagnostic); // Stored plus 1.
+  }
+  return ITG_OK;
+}
+
 static itg_status read_inputs(itg_onnx_importer *importer, const itg_onnx_graph *graph, itg_map *named,
                               itg_map *inputs) {
   itg_onnx_value_info info;
@@ -143,6 +156,7 @@ static itg_status read_inputs(itg_onnx_importer *importer, const itg_onnx_graph 
     const itg_import_constant *constant = given_constant(importer, name);
     if (given || constant) ITG_TRY(learn_dimensions(importer, &info, given ? given : &constant->shape, named));
   }
+  if (importer->options && importer->options->batch_is_one) ITG_TRY(learn_batch(importer, graph, named));
   ITG_TRY(check_options(importer, inputs));
   for (size_t i = 0; i < graph->inputs.count; i++) {
     ITG_TRY(itg_onnx_value_info_parse(graph->inputs.items[i], importer->file, importer->diagnostic, &info));

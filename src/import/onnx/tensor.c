@@ -323,6 +323,10 @@ itg_status itg_onnx_tensor_cut(const itg_onnx_tensor *tensor, itg_span file, itg
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, name_of(tensor, text),
              "the tensor needs %llu bytes, its external data holds %llu", (unsigned long long)stored,
              (unsigned long long)tensor->length);
+  if (stored == 0) { // Also of an empty file, which has no address.
+    *out = (itg_span){tensor->message.data, 0};
+    return ITG_OK;
+  }
   if (!itg_span_cut(file, tensor->offset, stored, out))
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, name_of(tensor, text),
              "external data ends after %llu bytes, but %llu at %llu are needed", (unsigned long long)file.size,
