@@ -68,28 +68,28 @@ static inline float itg_tanhf(float x) {
   return magnitude < 0.625f ? small : large;
 }
 
-// erf x within 2.5 ulp: odd polynomial below 1, else 1 - e^-q(|x|); 1 from 4 on.
+// erf x within 2.5 ulp: odd polynomial below 0.65, else 1 - e^-q(|x|); 1 from 4 on.
 static inline float itg_erff(float x) {
   const float magnitude = fabsf(x), square = x * x;
-  float p = 7.889122822486914e-05f;
-  p = p * square - 0.0008020842264647842f;
-  p = p * square + 0.005189535449815349f;
-  p = p * square - 0.026854444648981922f;
-  p = p * square + 0.11283600177588612f;
-  p = p * square - 0.3761263712607921f;
-  const float small = p * square * x + 1.1283791659137685f * x;
+  float p = -0.000716296162236435f;
+  p = p * square + 0.005160369393046961f;
+  p = p * square - 0.026852489234256385f;
+  p = p * square + 0.11283657828701969f;
+  p = p * square - 0.37612634102091463f;
+  const float small = p * square * x + 1.1283791668162388f * x;
   const float a = magnitude > 4.0f ? 4.0f : magnitude;
-  float q = -2.5129195026751265e-07f;
-  q = q * a + 2.531432172343381e-05f;
-  q = q * a - 0.00046378509309813964f;
-  q = q * a + 0.004282372781488425f;
-  q = q * a - 0.025373535468591214f;
-  q = q * a + 0.10863897154151918f;
-  q = q * a + 0.6330396333927815f;
-  q = q * a + 1.1296611477648169f;
-  q = q * a - 0.00020435811750670597f;
+  float q = -2.393357032231729e-06f;
+  q = q * a + 3.739215408468579e-05f;
+  q = q * a - 0.00023231464410008494f;
+  q = q * a + 0.0005437319363233602f;
+  q = q * a + 0.001799559385354641f;
+  q = q * a - 0.02137226842896039f;
+  q = q * a + 0.10441823817236305f;
+  q = q * a + 0.6358523552890959f;
+  q = q * a + 1.128585574424999f;
+  q = q * a - 2.4365005768940933e-05f;
   const float large = copysignf(1.0f - itg_expf(-q), x);
-  return x != x ? x : (magnitude < 1.0f ? small : large);
+  return x != x ? x : (magnitude < 0.65f ? small : large);
 }
 
 static inline float itg_sigmoidf(float x) { return 1.0f / (1.0f + itg_expf(-x)); }
