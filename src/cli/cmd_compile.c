@@ -60,9 +60,11 @@ static void print_result(const compile_run *run, const itg_compile_result *resul
          result->judge_seconds, (double)result->peak_memory_bytes / mib);
   const char *report = cli_get(run->arguments, "report");
   if (report) printf("report  %s\n", report);
-  if (result->file_bytes)
-    printf("next    intaglio run %s --input %s=FILE --output-dir DIR;  intaglio bench %s\n", output,
-           itg_compiler_input_count(run->compiler) ? itg_compiler_input(run->compiler, 0)->name : "INPUT", output);
+  if (!result->file_bytes) return;
+  printf("next    intaglio run %s", output);
+  for (size_t i = 0; i < itg_compiler_input_count(run->compiler); i++)
+    printf(" --input %s=FILE", itg_compiler_input(run->compiler, i)->name);
+  printf(" --output-dir DIR\n        intaglio bench %s --layers\n", output);
 }
 
 static itg_status open_samples(compile_run *run, itg_compile_options *compile_options) {
