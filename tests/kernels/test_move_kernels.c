@@ -144,12 +144,53 @@ static int64_t try_resize(harness *h, harness_random *r) {
   return (int64_t)vectors;
 }
 
+// Sums over any of the dimensions of a dense tensor.
+static int64_t try_reduce(harness *h, harness_random *r) {
+  itg_reduce_task *t = &h->task.reduce;
+  h->task.op = ITG_OP_Q_REDUCE_SUM;
+  t->in_type = random_chance(r, 2) ? ITG_TASK_U16 : ITG_TASK_U8;
+  t->out_type = random_chance(r, 2) ? ITG_TASK_U16 : ITG_TASK_U8;
+  t->in_zero = random_zero(r, t->in_type);
+  t->out_zero = random_zero(r, t->out_type);
+  random_range(r, t->out_type, &t->low, &t->high);
+  const int32_t rank = (int32_t)random_between(r, 1, 4);
+  int64_t dims[4], step[4], count = 1, kept = 1, reduced = 1;
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    dims[d] = d == rank - 1 ? random_between(r, 1, 80) : random_between(r, 1, 9);
+    step[d] = count;
+    count *= dims[d];
+  }
+  for (int32_t d = 0; d < rank; d++) {
+    if (random_chance(r, 2)) {
+      t->kept_dims[t->kept_rank] = dims[d];
+      t->kept_stride[t->kept_rank++] = step[d];
+      kept *= dims[d];
+    } else {
+      t->reduced_dims[t->reduced_rank] = dims[d];
+      t->reduced_stride[t->reduced_rank++] = step[d];
+      reduced *= dims[d];
+    }
+  }
+  const int64_t bound = reduced * code_limit(t->in_type);
+  t->wide = random_chance(r, 10);
+  t->pre_shift = t->wide ? itg_pre_shift_for_bound((uint64_t)bound) : 0;
+  int bits = 0;
+  while (reduced >> bits > 1) bits++;
+  const int32_t usual = 31 + bits + (t->in_type == t->out_type ? 0 : t->in_type == ITG_TASK_U16 ? 8 : -8);
+  random_factor(r, usual, 1 + t->pre_shift, true, &t->multiplier, &t->shift);
+  harness_input(h, r, (size_t)count, t->in_type, t->in_zero);
+  harness_output(h, (size_t)kept, t->out_type);
+  harness_check(h, r);
+  return kept;
+}
+
+TRY_MANY(test_reduce, try_reduce, "sums over dimensions", 200000)
 TRY_MANY(test_pool, try_pool, "max and average pool", 60000)
 TRY_MANY(test_copy, try_copy, "copies", 10000000)
 TRY_MANY(test_resize, try_resize, "resize", 60000)
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool), cmocka_unit_test(test_copy),
-                                     cmocka_unit_test(test_resize)};
+                                     cmocka_unit_test(test_resize), cmocka_unit_test(test_reduce)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,9 @@ static inline depthwise_shape depthwise_shape_of(const itg_conv_task *t) {
 
 static bool depthwise_supports(const itg_task *task) {
   const itg_conv_task *t = &task->conv;
+#ifdef DEPTHWISE_MOST_CHANNELS
+  if (t->in_c > DEPTHWISE_MOST_CHANNELS) return false;
+#endif
   return t->group == t->in_c && t->out_c == t->in_c && !t->wide &&
          (t->in_type == ITG_TASK_U8 || t->in_type == ITG_TASK_U16) &&
          (t->out_type == ITG_TASK_U8 || t->out_type == ITG_TASK_U16);

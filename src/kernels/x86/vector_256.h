@@ -1,4 +1,4 @@
-// Vectors of eight s32 lanes (AVX2, with or without AVX-VNNI) for the kernel templates; see vector_512.h.
+// Vectors of eight s32 lanes (AVX2, with or without VNNI) for the kernel templates; see vector_512.h.
 #ifndef ITG_KERNELS_X86_VECTOR_256_H
 #define ITG_KERNELS_X86_VECTOR_256_H
 
@@ -8,13 +8,16 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__AVXVNNI__) || defined(__AVX512VNNI__)
+#define VECTOR_VNNI 1
+#endif
 #define LANES_16 0
 #define VECTOR_INLINE static inline __attribute__((always_inline, unused))
 
 enum {
   LANES = 8,
   VECTOR_BYTES = 32,
-#if defined(__AVXVNNI__)
+#if defined(VECTOR_VNNI)
   DOT_BYTES = 32, // Weights of one v_dot_bytes: four s8 a lane.
 #else
   DOT_BYTES = 64, // Four s16 a lane: taps 0 and 2 of all lanes, then taps 1 and 3.
@@ -26,7 +29,7 @@ enum {
 };
 
 typedef __m256i vector;
-#if defined(__AVXVNNI__)
+#if defined(VECTOR_VNNI)
 typedef __m256i bytes4; // Four u8 a lane, ready for v_dot_bytes.
 #else
 typedef struct {
@@ -81,15 +84,23 @@ VECTOR_INLINE vector v_select(selector s, vector otherwise, vector chosen) {
       _mm256_blendv_ps(_mm256_castsi256_ps(otherwise), _mm256_castsi256_ps(chosen), _mm256_castsi256_ps(s)));
 }
 
-#if defined(__AVXVNNI__)
+#if defined(VECTOR_VNNI)
 VECTOR_INLINE bytes4 v_prepare_bytes(vector x) { return x; }
 // acc += the four products u8 * s8 of each lane.
 VECTOR_INLINE vector v_dot_bytes(vector acc, bytes4 x, const void *weight) {
+#if defined(__AVXVNNI__)
   return _mm256_dpbusd_avx_epi32(acc, x, v_load(weight));
+#else
+  return _mm256_dpbusd_epi32(acc, x, v_load(weight));
+#endif
 }
 // acc += the two products s16 * s16 of each lane, modulo 2^32.
 VECTOR_INLINE vector v_dot_words(vector acc, vector x, const void *weight) {
+#if defined(__AVXVNNI__)
   return _mm256_dpwssd_avx_epi32(acc, x, v_load(weight));
+#else
+  return _mm256_dpwssd_epi32(acc, x, v_load(weight));
+#endif
 }
 // Where the weight of (lane, tap) is inside the DOT_BYTES of one v_dot_bytes.
 static inline void pack_tap(void *weights, size_t lane, size_t tap, int8_t value) {
