@@ -7,7 +7,7 @@
 #include "plan/memory.h"
 #include "run/backend.h"
 
-enum { NANOSECONDS_A_THREAD = 12000 }; // Less work than this is not worth waking a thread for.
+enum { NANOSECONDS_A_THREAD = 6000 }; // Less work than this is not worth waking a thread for.
 
 typedef struct cpu_state {
   const itg_model *model;

@@ -52,6 +52,7 @@ static itg_status check_workspace(const itg_session *session, const itg_session_
 }
 
 static itg_status prepare(itg_session *session, const itg_session_options *options, itg_diagnostic *diagnostic) {
+  ITG_TRY(session->backend->query(session->model, options, diagnostic));
   ITG_TRY(check_workspace(session, options, diagnostic));
   session->is_set = calloc(itg_model_input_count(session->model) + 1, sizeof *session->is_set);
   ITG_TRY_MEMORY(session->is_set, diagnostic);

@@ -84,6 +84,77 @@ static void answers_equal_the_plain_formulas(void **state) {
   itg_model_close(model);
 }
 
+// Steps that are large enough to be split give the same codes for any number of threads and any instruction set.
+static void threads_split_large_steps(void **state) {
+  (void)state;
+  builder b = {.seed = 19};
+  assert_int_equal(itg_graph_create(NULL, &b.graph), ITG_OK);
+  itg_tensor *image = builder_activation(&b, "image", ITG_DTYPE_U8, 0.02, 120, SHAPE(1, 61, 67, 9));
+  itg_tensor *map = builder_activation(&b, "map", ITG_DTYPE_U8, 0.05, 90, SHAPE(1, 61, 67, 40));
+  itg_tensor *other = builder_activation(&b, "other", ITG_DTYPE_U8, 0.05, 90, SHAPE(1, 61, 67, 40));
+  itg_tensor *sum = builder_activation(&b, "sum", ITG_DTYPE_U8, 0.05, 90, SHAPE(1, 61, 67, 40));
+  itg_tensor *turned = builder_activation(&b, "turned", ITG_DTYPE_U8, 0.05, 90, SHAPE(1, 40, 61, 67));
+  assert_true(itg_graph_add_input(b.graph, image));
+  builder_conv(&b, "conv", image, map, 3, 1, 1, 0.003);
+  builder_conv(&b, "depthwise", map, other, 3, 1, 40, 0.02);
+  builder_add(&b, "add", map, other, sum);
+  builder_node(&b, ITG_OP_TRANSPOSE, "turn", 1, &sum, turned)->attributes.permutation =
+      (itg_permutation_attributes){{0, 3, 1, 2}};
+  assert_true(itg_graph_add_output(b.graph, turned));
+  b.graph->stage = ITG_STAGE_LEGAL;
+  uint8_t *file = NULL;
+  size_t file_size = 0;
+  assert_int_equal(itg_container_encode(b.graph, NULL, 0, NULL, &file, &file_size), ITG_OK);
+  itg_graph_destroy(b.graph);
+  itg_model *model = NULL;
+  assert_int_equal(itg_model_open_memory(file, file_size, NULL, &model), ITG_OK);
+  enum { IN = 61 * 67 * 9, OUT = 61 * 67 * 40 };
+  uint8_t *codes = malloc(IN), *expected = malloc(OUT), *out = malloc(OUT);
+  for (int i = 0; i < IN; i++) codes[i] = (uint8_t)builder_random(&b);
+  static const char *const cpus[] = {"reference", "avx2", NULL};
+  for (int cpu = 0; cpu < 3; cpu++) {
+    for (int threads = 1; threads <= 5; threads += cpu ? 1 : 4) {
+      itg_session *session = NULL;
+      itg_session_options options;
+      itg_session_options_default(&options);
+      options.cpu = cpus[cpu];
+      options.thread_count = threads;
+      assert_int_equal(itg_session_create(model, &options, NULL, &session), ITG_OK);
+      assert_int_equal(itg_session_set_input_codes(session, 0, codes, IN, NULL), ITG_OK);
+      for (int round = 0; round < 2; round++) {
+        memset(out, 0, OUT);
+        assert_int_equal(itg_session_run(session, NULL), ITG_OK);
+        assert_int_equal(itg_session_get_output_codes(session, 0, out, OUT, NULL), ITG_OK);
+        if (cpu == 0 && threads == 1) memcpy(expected, out, OUT);
+        assert_memory_equal(out, expected, OUT);
+      }
+      itg_session_destroy(session);
+    }
+  }
+  free(codes);
+  free(expected);
+  free(out);
+  itg_model_close(model);
+  free(file);
+}
+
+static void the_environment_names_the_instruction_set(void **state) {
+  (void)state;
+  itg_model *model = open_model();
+  itg_session *session = NULL;
+  itg_diagnostic diagnostic = {0};
+  assert_int_equal(setenv("INTAGLIO_CPU", "reference", 1), 0);
+  assert_int_equal(itg_session_create(model, NULL, NULL, &session), ITG_OK);
+  assert_string_equal(itg_session_cpu(session), "reference");
+  itg_session_destroy(session);
+  session = NULL;
+  assert_int_equal(setenv("INTAGLIO_CPU", "6502", 1), 0);
+  assert_int_equal(itg_session_create(model, NULL, &diagnostic, &session), ITG_ERROR_ARGUMENT);
+  assert_string_equal(diagnostic.subject, "6502");
+  unsetenv("INTAGLIO_CPU");
+  itg_model_close(model);
+}
+
 static void the_model_describes_itself(void **state) {
   (void)state;
   itg_model *model = open_model();
@@ -320,10 +391,16 @@ static void conversion_equals_its_definition(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(answers_equal_the_plain_formulas),  cmocka_unit_test(the_model_describes_itself),
-      cmocka_unit_test(steps_have_names_and_times),        cmocka_unit_test(wrong_arguments_are_refused),
-      cmocka_unit_test(a_caller_may_supply_the_workspace), cmocka_unit_test(unaligned_memory_is_copied),
-      cmocka_unit_test(a_file_gives_the_same_as_memory),   cmocka_unit_test(threads_share_a_model),
+      cmocka_unit_test(answers_equal_the_plain_formulas),
+      cmocka_unit_test(threads_split_large_steps),
+      cmocka_unit_test(the_environment_names_the_instruction_set),
+      cmocka_unit_test(the_model_describes_itself),
+      cmocka_unit_test(steps_have_names_and_times),
+      cmocka_unit_test(wrong_arguments_are_refused),
+      cmocka_unit_test(a_caller_may_supply_the_workspace),
+      cmocka_unit_test(unaligned_memory_is_copied),
+      cmocka_unit_test(a_file_gives_the_same_as_memory),
+      cmocka_unit_test(threads_share_a_model),
       cmocka_unit_test(conversion_equals_its_definition),
   };
   return cmocka_run_group_tests(tests, make_file, free_file);
