@@ -18,7 +18,10 @@ static double *filled(int64_t count, double value) {
   return values;
 }
 
-// Distributes the constant's values c to gain and offset; false when a gain is not finite (division by zero).
+// Larger constants are masks ("minus infinity") or mistakes: merged into a bias they would be its whole range.
+static const double largest = 1e9;
+
+// Distributes the constant's values c to gain and offset; false when one is too large (division by zero, masks).
 static bool interpret(itg_op op, bool constant_first, double *values, int64_t count, itg_channel_map *map) {
   if (op == ITG_OP_ADD || op == ITG_OP_SUB) {
     map->offset = values;
@@ -28,7 +31,7 @@ static bool interpret(itg_op op, bool constant_first, double *values, int64_t co
     for (int64_t i = 0; op == ITG_OP_DIV && i < count; i++) values[i] = 1 / values[i];
   }
   for (int64_t i = 0; i < count; i++) {
-    if (!isfinite(values[i])) return false;
+    if (!(fabs(values[i]) <= largest)) return false;
   }
   return true;
 }

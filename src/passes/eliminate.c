@@ -84,6 +84,22 @@ static itg_status drop_if_idle(itg_graph *graph, itg_node *node, bool *changed, 
   return ITG_OK;
 }
 
+// An Expand in front of an operation that broadcasts by itself.
+static itg_status drop_expansions(itg_node *node, bool *changed, itg_diagnostic *diagnostic) {
+  for (int32_t i = 0; i < node->input_count; i++) {
+    const itg_node *expand = node->inputs[i]->producer;
+    if (!expand || expand->op != ITG_OP_EXPAND) continue;
+    itg_shape shape = expand->inputs[0]->shape;
+    bool fits = true;
+    for (int32_t k = 0; k < node->input_count && fits; k++)
+      fits = k == i || itg_shape_broadcast(&shape, &node->inputs[k]->shape, &shape);
+    if (!fits || !itg_shape_equal(&shape, &node->outputs[0]->shape) || (node->op == ITG_OP_PRELU && i == 0)) continue;
+    ITG_TRY_MEMORY(itg_node_set_input(node, i, expand->inputs[0]), diagnostic);
+    *changed = true;
+  }
+  return ITG_OK;
+}
+
 // Two nodes are equal when operation, attributes, inputs and the output's shape and type are; this is their key.
 static char *make_key(itg_arena *arena, const itg_node *node, size_t *length) {
   const itg_op_info *info = itg_op_get_info((int)node->op);
@@ -125,7 +141,11 @@ static itg_status share_duplicates(itg_graph *graph, itg_arena *arena, itg_map *
 itg_status itg_pass_eliminate(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
   const int64_t nodes = graph->node_count;
   itg_graph_sweep(graph);
-  ITG_FOR_EACH_NODE_SAFE(node, following, graph) { ITG_TRY(drop_if_idle(graph, node, changed, diagnostic)); }
+  ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
+    if (itg_op_get_info((int)node->op)->flags & (ITG_OP_BINARY | ITG_OP_TERNARY))
+      ITG_TRY(drop_expansions(node, changed, diagnostic));
+    ITG_TRY(drop_if_idle(graph, node, changed, diagnostic));
+  }
   itg_arena arena = {0};
   itg_map seen = {0};
   const itg_status status = share_duplicates(graph, &arena, &seen, changed, diagnostic);

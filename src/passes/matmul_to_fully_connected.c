@@ -1,4 +1,5 @@
-// MatMul and Gemm with a constant matrix on the right become FullyConnected: x [..,K], weight [O,K], bias [O].
+// MatMul and Gemm with a constant matrix on the right become FullyConnected: x [..,K], weight [O,K], bias [O]. A MatMul with the
+// constant on the left does so between Transposes: W*x = (x^T * W^T)^T.
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,10 +87,41 @@ static itg_status convert(itg_graph *graph, itg_node *node, bool *changed, itg_d
   return ITG_OK;
 }
 
+static bool is_left_constant(const itg_node *node) {
+  const itg_tensor *a = node->inputs[0], *b = node->inputs[1];
+  return node->op == ITG_OP_MATMUL && itg_tensor_is_constant(a) && !itg_tensor_is_constant(b) && a->shape.rank == 2 &&
+         b->shape.rank >= 2 && itg_dtype_is_rewritable(a->dtype) && !node->attributes.gemm.transpose_a;
+}
+
+static itg_status convert_left(itg_graph *graph, itg_node *node, bool *changed, itg_diagnostic *diagnostic) {
+  itg_tensor *x = node->inputs[1], *weight = node->inputs[0], *y = node->outputs[0];
+  int32_t swap[ITG_MAX_RANK];
+  const int32_t rank = x->shape.rank;
+  for (int32_t i = 0; i < rank; i++) swap[i] = i;
+  swap[rank - 2] = rank - 1;
+  swap[rank - 1] = rank - 2;
+  if (!node->attributes.gemm.transpose_b) x = itg_insert_transpose(graph, node, x, swap);
+  const itg_shape shape = itg_shape_permute(&y->shape, swap);
+  itg_tensor *inner = itg_graph_add_tensor(graph, y->name, y->dtype, &shape);
+  ITG_TRY_MEMORY(x && inner, diagnostic);
+  itg_node *made =
+      itg_graph_insert_node(graph, node, ITG_OP_FULLY_CONNECTED, node->name, (itg_tensor *[]){x, weight}, 2, &inner, 1);
+  ITG_TRY_MEMORY(made, diagnostic);
+  made->attributes.conv.group = 1;
+  made->attributes.conv.layout = ITG_LAYOUT_CHANNELS_LAST;
+  itg_node *back = itg_replace_node(graph, node, ITG_OP_TRANSPOSE, &inner, 1);
+  ITG_TRY_MEMORY(back, diagnostic);
+  for (int32_t i = 0; i < rank; i++) back->attributes.permutation.permutation[i] = swap[i];
+  *changed = true;
+  return ITG_OK;
+}
+
 itg_status itg_pass_matmul_to_fully_connected(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
     if ((node->op == ITG_OP_MATMUL || node->op == ITG_OP_GEMM) && applies(node))
       ITG_TRY(convert(graph, node, changed, diagnostic));
+    else if (is_left_constant(node))
+      ITG_TRY(convert_left(graph, node, changed, diagnostic));
   }
   return ITG_OK;
 }

@@ -1,5 +1,6 @@
 // LayerNorm and RMSNorm written out as arithmetic:
-//   d/sqrt(mean(d^2) + epsilon), d = x - mean(x): LayerNorm;  d = x: RMSNorm;  then perhaps *gamma, +beta.
+//   d/sqrt(mean(d^2) + epsilon), d = x - mean(x): LayerNorm;  d = x: RMSNorm;  then perhaps *gamma, +beta
+//   x/|x|, x/max(|x|, tiny): LpNormalization with p = 2
 // The square may be Pow or Mul, the division Div, Mul by Reciprocal, or Mul by Pow(.., -1/2). One axis in the middle (images
 // with channels first) is moved to the end with Transposes. Ba et al. (2016); Zhang and Sennrich (2019).
 #include <stdlib.h>
@@ -191,9 +192,69 @@ static itg_status build(itg_graph *graph, const norm *pattern, itg_diagnostic *d
   return ITG_OK;
 }
 
+// ---- x/|x| ----
+
+// tensor = the Euclidean length of x along out->axes.
+static bool is_length(const itg_tensor *tensor, const itg_tensor *x, uint32_t *axes) {
+  const itg_node *node = producer_of_kind(tensor, ITG_OP_REDUCE_L2);
+  double exponent;
+  if (!node) {
+    const itg_node *root = tensor->producer;
+    if (!root || !(root->op == ITG_OP_SQRT ||
+                   (root->op == ITG_OP_POW && itg_constant_is_uniform(root->inputs[1], &exponent) && exponent == 0.5)))
+      return false;
+    node = producer_of_kind(root->inputs[0], ITG_OP_REDUCE_SUM_SQUARE);
+    if (!node) {
+      node = producer_of_kind(root->inputs[0], ITG_OP_REDUCE_SUM);
+      if (!node || !node->attributes.reduce.keep_dims || !is_square_of(node->inputs[0], x)) return false;
+      *axes = node->attributes.reduce.axes;
+      return true;
+    }
+  }
+  *axes = node->attributes.reduce.axes;
+  return node->inputs[0] == x && node->attributes.reduce.keep_dims;
+}
+
+// Frameworks divide by max(|x|, 1e-12): the bound matters to no vector that a float32 network means.
+static const itg_tensor *without_bound(const itg_tensor *tensor) {
+  const double negligible = 1e-6;
+  const itg_node *node = tensor->producer;
+  double bound;
+  if (node && node->op == ITG_OP_EXPAND) node = (tensor = node->inputs[0])->producer;
+  if (!node) return tensor;
+  const itg_scalar_attributes *clip = &node->attributes.scalar;
+  if (node->op == ITG_OP_CLIP && clip->alpha <= negligible && clip->beta > 1e30) return node->inputs[0];
+  for (int i = 0; node->op == ITG_OP_MAX && i < 2; i++) {
+    if (itg_constant_is_uniform(node->inputs[i], &bound) && bound <= negligible) return node->inputs[1 - i];
+  }
+  return tensor;
+}
+
+// x/|x| along one axis becomes LP_NORM with p = 2.
+static itg_status match_unit_length(itg_graph *graph, itg_node *node, bool *changed, itg_diagnostic *diagnostic) {
+  itg_tensor *x = node->inputs[0], *const old = node->inputs[1];
+  uint32_t axes;
+  if (!is_length(without_bound(old), x, &axes) || !itg_shape_equal(&x->shape, &node->outputs[0]->shape)) return ITG_OK;
+  const int32_t axis = single_axis(axes, x->shape.rank);
+  if (axis < 0) return ITG_OK;
+  itg_node *made = itg_replace_node(graph, node, ITG_OP_LP_NORM, &x, 1);
+  ITG_TRY_MEMORY(made, diagnostic);
+  made->attributes.norm.axis = axis;
+  made->attributes.norm.groups = 2;
+  itg_remove_dead(graph, old);
+  *changed = true;
+  return ITG_OK;
+}
+
 itg_status itg_pass_recognise_norms(itg_graph *graph, bool *changed, itg_diagnostic *diagnostic) {
   ITG_FOR_EACH_NODE_SAFE(node, following, graph) {
     norm pattern;
+    if (node->op == ITG_OP_DIV && itg_dtype_is_rewritable(node->outputs[0]->dtype)) {
+      bool done = false;
+      ITG_TRY(match_unit_length(graph, node, &done, diagnostic));
+      *changed = *changed || done;
+      if (done) continue;
+    }
     if ((node->op != ITG_OP_DIV && node->op != ITG_OP_MUL) || !itg_dtype_is_rewritable(node->outputs[0]->dtype) ||
         !is_normalisation(node, &pattern))
       continue;

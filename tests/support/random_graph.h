@@ -26,7 +26,11 @@ static inline itg_tensor *random_unary(itg_graph *graph, itg_tensor *x) {
 
 // A constant that broadcasts into x: a scalar, or varying along one dimension, or all.
 static inline itg_tensor *random_operand(itg_graph *graph, const itg_shape *shape) {
-  const int kind = random_int(0, 3);
+  const int kind = random_int(0, 4);
+  if (kind == 4) { // Broadcast twice.
+    itg_tensor *one = add_random(graph, DIMS(1), 0.5, 1.5);
+    return add_shaped(graph, ITG_OP_EXPAND, NULL, shape, 1, &one);
+  }
   if (kind == 0 || shape->rank == 0) return add_scalar(graph, random_float(0.5, 1.5));
   itg_shape made = *shape;
   const int axis = random_int(0, shape->rank - 1);
@@ -137,6 +141,10 @@ static inline itg_tensor *random_reduce(itg_graph *graph, itg_tensor *x) {
 
 static inline itg_tensor *random_matmul(generator *g, itg_tensor *x) {
   const int64_t k = x->shape.dims[x->shape.rank - 1];
+  if (random_int(0, 3) == 0) {
+    const int64_t rows = x->shape.dims[x->shape.rank - 2];
+    return ADD_NODE(g->graph, ITG_OP_MATMUL, NULL, add_random(g->graph, DIMS(3, rows), -0.5, 0.5), x);
+  }
   itg_tensor *y = ADD_NODE(g->graph, ITG_OP_MATMUL, NULL, x, add_random(g->graph, DIMS(k, 4), -0.5, 0.5));
   return random_bool() ? ADD_NODE(g->graph, ITG_OP_ADD, NULL, y, add_random(g->graph, DIMS(4), -1, 1)) : y;
 }

@@ -278,6 +278,43 @@ static void attention_scale_moves_into_weights(void **state) {
   itg_graph_destroy(result);
 }
 
+static void constants_on_the_left_become_weights(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(2, 5, 3));
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_MATMUL, NULL, add_random(graph, DIMS(4, 5), -1, 1), x);
+  y = add_transpose(graph, y, (int[]){0, 2, 1});
+  itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_RELU, NULL, y));
+  assert_int_equal(count_op(result, ITG_OP_FULLY_CONNECTED), 1);
+  assert_int_equal(result->node_count, 2);
+  itg_graph_destroy(result);
+}
+
+static void expansions_before_broadcasts_disappear(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(2, 5, 3)), *z = add_input(graph, "z", DIMS(5, 1));
+  z = add_shaped(graph, ITG_OP_EXPAND, NULL, &x->shape, 1, &z);
+  itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_MUL, NULL, z, x));
+  assert_int_equal(result->node_count, 1);
+  itg_graph_destroy(result);
+}
+
+// "Minus infinity" of a mask must not become a bias.
+static void masks_are_not_merged(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph();
+  itg_tensor *x = add_input(graph, "x", DIMS(1, 4, 3));
+  const float mask[3] = {0, 0, -3.4e38f};
+  const itg_shape shape = DIMS(3);
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_MUL, NULL, x, add_scalar(graph, 0.5));
+  y = ADD_NODE(graph, ITG_OP_ADD, NULL, y, itg_graph_add_constant(graph, "mask", ITG_DTYPE_F32, &shape, mask));
+  const itg_attributes last = {.axis = {.axis = 2}};
+  itg_graph *result = canonicalise(graph, ADD_NODE(graph, ITG_OP_SOFTMAX, &last, y));
+  assert_int_equal(count_op(result, ITG_OP_AFFINE), 0);
+  itg_graph_destroy(result);
+}
+
 static void half_precision_is_widened(void **state) {
   (void)state;
   itg_graph *graph = new_graph();
@@ -319,6 +356,9 @@ int main(void) {
       cmocka_unit_test(constants_are_folded),
       cmocka_unit_test(attention_scale_moves_into_weights),
       cmocka_unit_test(half_precision_is_widened),
+      cmocka_unit_test(constants_on_the_left_become_weights),
+      cmocka_unit_test(expansions_before_broadcasts_disappear),
+      cmocka_unit_test(masks_are_not_merged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

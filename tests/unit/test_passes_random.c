@@ -39,13 +39,13 @@ static void check_random_graphs(int first, int count, int steps) {
 
 static void short_random_graphs_keep_their_meaning(void **state) {
   (void)state;
-  check_random_graphs(0, 1500, 5);
+  check_random_graphs(0, 1000, 5);
 }
 
 static void long_random_graphs_keep_their_meaning(void **state) {
   (void)state;
   const char *more = getenv("ITG_RANDOM_GRAPHS");
-  check_random_graphs(100000, more ? atoi(more) : 600, 30);
+  check_random_graphs(100000, more ? atoi(more) : 400, 30);
 }
 
 // 10^5 nodes: a chain of residual blocks. Quadratic passes would take minutes.

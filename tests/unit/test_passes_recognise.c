@@ -114,6 +114,25 @@ static itg_tensor *norm(itg_graph *graph, itg_tensor *x, bool is_centred, uint32
   return y;
 }
 
+static itg_tensor *unit_length(itg_graph *graph, itg_tensor *x) {
+  const itg_attributes sum = {.reduce = {.axes = 4, .keep_dims = 1}};
+  itg_tensor *length;
+  switch (random_int(0, 3)) {
+  case 0: length = ADD_NODE(graph, ITG_OP_REDUCE_L2, &sum, x); break;
+  case 1: length = unary(graph, ITG_OP_SQRT, ADD_NODE(graph, ITG_OP_REDUCE_SUM_SQUARE, &sum, x)); break;
+  case 2:
+    length = unary(graph, ITG_OP_SQRT, ADD_NODE(graph, ITG_OP_REDUCE_SUM, &sum, binary(graph, ITG_OP_MUL, x, x)));
+    break;
+  default:
+    length = binary(graph, ITG_OP_POW, x, add_scalar(graph, 2));
+    length = binary(graph, ITG_OP_POW, ADD_NODE(graph, ITG_OP_REDUCE_SUM, &sum, length), add_scalar(graph, 0.5));
+    break;
+  }
+  if (random_bool()) length = clip(graph, length, 1e-12, INFINITY);
+  if (random_bool()) length = add_shaped(graph, ITG_OP_EXPAND, NULL, &x->shape, 1, &length);
+  return binary(graph, ITG_OP_DIV, x, length);
+}
+
 typedef itg_tensor *(*spelling)(itg_graph *graph, itg_tensor *x);
 
 static itg_tensor *layer_norm(itg_graph *graph, itg_tensor *x) { return norm(graph, x, true, 4, DIMS(8)); }
@@ -159,6 +178,7 @@ static void norms_are_recognised(void **state) {
   check(layer_norm_two, ITG_OP_LAYER_NORM, 2);
   check(layer_norm_first, ITG_OP_LAYER_NORM, 4);
   check(rms_norm, ITG_OP_RMS_NORM, 2);
+  check(unit_length, ITG_OP_LP_NORM, 2);
 }
 
 // Almost an activation: must keep its value, and must not become one.
