@@ -17,30 +17,20 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "intaglio/compiler.h"
 #include "intaglio/pipelines.h"
+#include "support/float_network.h"
 #include "support/oracle.h"
 #include "tensor/npy.h"
 
 static char tools[4096], models[4096], faces[4096];
 
-static itg_status run(void *context, const float *const *inputs, float *const *outputs, itg_diagnostic *diagnostic) {
-  const void *in[1] = {inputs[0]};
-  void *out[2] = {NULL, NULL};
-  for (size_t i = 0; i < itg_float_network_output_count(context); i++) out[i] = outputs[i];
-  return itg_float_network_run(context, in, out, diagnostic);
-}
-static const itg_tensor_info *input(void *context, size_t index) { return itg_float_network_input(context, index); }
-static const itg_tensor_info *output(void *context, size_t index) { return itg_float_network_output(context, index); }
-
 static itg_network open_network(const char *name) {
   char path[8192];
-  itg_float_network *network = NULL;
   itg_diagnostic why = {0};
   snprintf(path, sizeof path, "%s/%s", models, name);
-  if (itg_float_network_open(path, NULL, &why, &network) != ITG_OK) fail_msg("%s: %s", path, why.message);
-  return (itg_network){
-      network, itg_float_network_input_count(network), itg_float_network_output_count(network), run, input, output};
+  const itg_network network = float_network_open(path, &why);
+  if (!network.run) fail_msg("%s: %s", path, why.message);
+  return network;
 }
 
 static itg_npy open_array(const char *folder, const char *name) {
