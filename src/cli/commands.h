@@ -61,6 +61,8 @@ typedef struct cli_command {
   { "kind", 0, "KIND", "what the samples are: image (default) or face-recognition" }
 #define CLI_OPTION_FACE_MODELS \
   { "face-models", 0, "DIR", "folder of fr_detect.onnx and fr_landmark.onnx (default: beside the float model)" }
+#define CLI_OPTION_ALL_FACES \
+  { "all-faces", 0, NULL, "every face of a photograph is a sample, not only the most certain one" }
 #define CLI_OPTION_IDENTITIES                                                                                        \
   {                                                                                                                  \
     "identities", 0, "RULE",                                                                                         \

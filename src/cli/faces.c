@@ -8,6 +8,9 @@
 
 #include "base/status.h"
 
+// Detector scores: a face below the first is taken for none. Where every box counts, false ones are likelier.
+static const double MIN_SCORE = 0.5, MIN_SCORE_AMONG_MANY = 0.7, MAX_OVERLAP = 0.3;
+
 struct cli_faces {
   itg_float_network *detector, *landmarks;
   itg_face_pipeline *pipeline;
@@ -74,23 +77,32 @@ void cli_faces_close(cli_faces *faces) {
   free(faces);
 }
 
-static itg_status crop_image(cli_faces *faces, const itg_image *image, itg_diagnostic *diagnostic, uint8_t *crop,
-                             double *score) {
+static itg_status crop_best(cli_faces *faces, const itg_image *image, itg_diagnostic *diagnostic, uint8_t *crops,
+                            size_t *count) {
   itg_face face;
   const itg_status found = itg_face_find(faces->pipeline, image, diagnostic, &face);
-  *score = 0;
+  *count = 0;
   if (found == ITG_ERROR_SHAPE) return ITG_OK; // The best box is empty: nobody there.
   ITG_TRY(found);
-  if (face.score >= CLI_MIN_FACE_SCORE) ITG_TRY(itg_face_crop(image, &face, diagnostic, crop));
-  *score = face.score;
+  if (face.score < MIN_SCORE) return ITG_OK;
+  *count = 1;
+  return itg_face_crop(image, &face, diagnostic, crops);
+}
+
+static itg_status crop_all(cli_faces *faces, const itg_image *image, itg_diagnostic *diagnostic, uint8_t *crops,
+                           size_t *count) {
+  itg_face found[CLI_MAX_FACES];
+  ITG_TRY(itg_face_find_all(faces->pipeline, image, MIN_SCORE_AMONG_MANY, MAX_OVERLAP, found, CLI_MAX_FACES, diagnostic,
+                            count));
+  for (size_t i = 0; i < *count; i++) ITG_TRY(itg_face_crop(image, &found[i], diagnostic, crops + i * CLI_CROP_BYTES));
   return ITG_OK;
 }
 
-itg_status cli_faces_crop(cli_faces *faces, const char *path, itg_diagnostic *diagnostic, uint8_t *crop,
-                          double *score) {
+itg_status cli_faces_crops(cli_faces *faces, const char *path, bool all, itg_diagnostic *diagnostic, uint8_t *crops,
+                           size_t *count) {
   itg_image image;
   ITG_TRY(itg_image_read(path, NULL, diagnostic, &image));
-  const itg_status status = crop_image(faces, &image, diagnostic, crop, score);
+  const itg_status status = (all ? crop_all : crop_best)(faces, &image, diagnostic, crops, count);
   itg_image_free(&image);
   return status;
 }

@@ -2,12 +2,12 @@
 #ifndef ITG_CLI_FACES_H
 #define ITG_CLI_FACES_H
 
+#include <stdbool.h>
+
 #include "intaglio/compiler.h"
 #include "intaglio/pipelines.h"
 
-enum { CLI_CROP_BYTES = ITG_FACE_CROP_SIDE * ITG_FACE_CROP_SIDE * 3 };
-// A face below this detector score is taken for none.
-#define CLI_MIN_FACE_SCORE 0.5
+enum { CLI_CROP_BYTES = ITG_FACE_CROP_SIDE * ITG_FACE_CROP_SIDE * 3, CLI_MAX_FACES = 64 };
 
 // Stored as the "preprocessing" section of a face embedder.
 #define CLI_FACE_PREPROCESSING \
@@ -19,10 +19,10 @@ typedef struct cli_faces cli_faces; // One thread at a time.
 ITG_MUST_USE itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic *diagnostic,
                                        cli_faces **out);
 void cli_faces_close(cli_faces *faces); // NULL is allowed.
-// The most certain face of a picture as an aligned RGB crop of CLI_CROP_BYTES, and its score (0 when there is none: the
-// crop is not written then).
-ITG_MUST_USE itg_status cli_faces_crop(cli_faces *faces, const char *path, itg_diagnostic *diagnostic, uint8_t *crop,
-                                       double *score);
+// Aligned RGB crops of CLI_CROP_BYTES each: of the most certain face of a picture, or of all its faces, best first, at most
+// CLI_MAX_FACES. No face is no error: the count is 0.
+ITG_MUST_USE itg_status cli_faces_crops(cli_faces *faces, const char *path, bool all, itg_diagnostic *diagnostic,
+                                        uint8_t *crops, size_t *count);
 // A float network as pipelines see it.
 itg_network cli_float_network(itg_float_network *network);
 

@@ -127,26 +127,51 @@ static void thin_out(cli_samples *samples) {
   samples->count = limit;
 }
 
-static itg_status find_faces(cli_samples *samples, itg_diagnostic *diagnostic) {
-  const cli_sample_options *options = samples->options;
-  size_t kept = 0;
-  for (size_t i = 0; i < samples->count; i++) {
-    picture found = samples->pictures[i];
-    double score;
-    cli_progress_update(options->progress, "finding faces", (long long)i, (long long)samples->count);
-    found.crop = itg_arena_allocate(&samples->arena, CLI_CROP_BYTES);
-    ITG_TRY_MEMORY(found.crop, diagnostic);
-    ITG_TRY(cli_faces_crop(options->faces, found.path, diagnostic, found.crop, &score));
-    if (score >= CLI_MIN_FACE_SCORE)
-      samples->pictures[kept++] = found;
-    else
-      cli_note(options->progress, "note: no face found, left out (%s)", found.path);
+// One sample a crop. Several faces of one photograph share its name, but nobody says which of them it names.
+static itg_status add_crops(cli_samples *samples, const picture *photograph, const uint8_t *crops, size_t count,
+                            itg_diagnostic *diagnostic) {
+  for (size_t i = 0; i < count; i++) {
+    ITG_TRY(add_picture(samples, photograph->path, photograph->name, diagnostic));
+    picture *added = &samples->pictures[samples->count - 1];
+    added->crop = itg_arena_copy(&samples->arena, crops + i * CLI_CROP_BYTES, CLI_CROP_BYTES);
+    ITG_TRY_MEMORY(added->crop, diagnostic);
+    if (count == 1) continue;
+    char name[512];
+    const int length = snprintf(name, sizeof name, "%.480s, face %zu", photograph->name, i + 1);
+    added->name = itg_arena_string(&samples->arena, name, (size_t)length);
+    added->group = NULL;
+    ITG_TRY_MEMORY(added->name, diagnostic);
   }
-  const size_t seen = samples->count;
-  samples->count = kept;
-  cli_progress_update(options->progress, "finding faces", (long long)seen, (long long)seen);
-  if (kept == 0) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "no face in any of the %zu photographs", seen);
   return ITG_OK;
+}
+
+static itg_status crop_photographs(cli_samples *samples, const picture *photographs, size_t seen, uint8_t *crops,
+                                   itg_diagnostic *diagnostic) {
+  const cli_sample_options *options = samples->options;
+  for (size_t i = 0; i < seen; i++) {
+    size_t count;
+    cli_progress_update(options->progress, "finding faces", (long long)i, (long long)seen);
+    ITG_TRY(cli_faces_crops(options->faces, photographs[i].path, options->all_faces, diagnostic, crops, &count));
+    if (count == 0) cli_note(options->progress, "note: no face found, left out (%s)", photographs[i].path);
+    ITG_TRY(add_crops(samples, &photographs[i], crops, count, diagnostic));
+  }
+  cli_progress_update(options->progress, "finding faces", (long long)seen, (long long)seen);
+  if (samples->count == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "no face in any of the %zu photographs", seen);
+  return ITG_OK;
+}
+
+static itg_status find_faces(cli_samples *samples, itg_diagnostic *diagnostic) {
+  picture *photographs = samples->pictures;
+  const size_t seen = samples->count;
+  samples->pictures = NULL;
+  samples->count = samples->capacity = 0;
+  uint8_t *crops = malloc((size_t)CLI_MAX_FACES * CLI_CROP_BYTES);
+  const itg_status status = crops ? crop_photographs(samples, photographs, seen, crops, diagnostic)
+                                  : itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
+  free(crops);
+  free(photographs);
+  return status;
 }
 
 static itg_status read_picture(cli_samples *samples, picture *source, float *out, itg_diagnostic *diagnostic) {

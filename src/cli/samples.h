@@ -13,6 +13,7 @@ typedef struct cli_sample_options {
   size_t input_count;
   const itg_preprocess *preprocess; // For pictures; NULL: none given.
   cli_faces *faces;                 // Not NULL: pictures are photographs of faces.
+  bool all_faces;                   // Every face of a photograph, not only the most certain.
   const char *identities;           // "folder" (also for NULL), "prefix" or "none".
   size_t limit;                     // At most so many samples, spread evenly; 0: all.
   cli_progress *progress;

@@ -43,6 +43,7 @@ static itg_status choose(const cli_arguments *arguments, const char *model, cons
   if (!cli_get_integer(arguments, "limit", 1, 1000000000, &limit))
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "see intaglio %s --help", arguments->command->name);
   source->options.limit = (size_t)limit;
+  source->options.all_faces = cli_has(arguments, "all-faces");
   if (faces && pictures) ITG_TRY(cli_faces_open(cli_get(arguments, "face-models"), model, diagnostic, &source->faces));
   if (faces) return ITG_OK;
   if (preprocess) return itg_preprocess_open(preprocess, diagnostic, &source->preprocess);
