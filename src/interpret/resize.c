@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "interpret/executor.h"
 
 // One dimension: outputs[i] = sum over t < taps of weights[i*taps + t] * input[indices[i*taps + t]].
@@ -138,7 +139,10 @@ itg_status itg_prepare_resize(const itg_call *call, itg_preparation *preparation
     axis->outer = (int64_t)itg_dims_product(out, 0, d); // Dimensions before it have been resized.
     axis->inner = (int64_t)itg_dims_product(in, d + 1, rank);
     ITG_TRY(prepare_axis(call, d, axis, preparation->arena, diagnostic));
-    const size_t elements = (size_t)(axis->outer * axis->out * axis->inner);
+    size_t elements = 0;
+    if (!itg_checked_multiply((size_t)axis->outer * (size_t)axis->out, (size_t)axis->inner, &elements) ||
+        elements > SIZE_MAX / 64)
+      ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, call->node->name, "an intermediate picture is too large");
     if (elements > plan->half) plan->half = elements;
   }
   plan->half = (plan->half + 15) / 16 * 16;
