@@ -173,48 +173,84 @@ static void gather_transposed(const itg_conv_task *t, const gemm_shape *s, const
   }
 }
 
+// Windows that lie inside the picture: output columns [first, last) of output rows whose window rows are all there.
+typedef struct {
+  int64_t first, last;
+} interior;
+
+static inline interior interior_columns(const itg_conv_task *t) {
+  const int64_t room = (int64_t)t->in_w - t->kernel_w + t->pad_left;
+  interior i = {(t->pad_left + t->stride_w - 1) / t->stride_w, room < 0 ? 0 : room / t->stride_w + 1};
+  if (i.last > t->out_w) i.last = t->out_w;
+  return i;
+}
+
+// `count` windows side by side, every one inside; `from` is the first one's corner.
+static void gather_inside(const itg_conv_task *t, const gemm_shape *s, const uint8_t *from, size_t count,
+                          uint8_t *out) {
+  const size_t pixel_bytes = (size_t)t->in_c * element_bytes(t->in_type);
+  const size_t line_bytes = (size_t)t->in_w * pixel_bytes * (size_t)t->dilation_h;
+  const size_t row_bytes = (size_t)t->kernel_w * pixel_bytes, step = (size_t)t->stride_w * pixel_bytes;
+  for (size_t r = 0; r < count; r++, from += step, out += s->row_bytes) {
+    const uint8_t *line = from;
+    uint8_t *to = out;
+    for (int32_t ky = 0; ky < t->kernel_h; ky++, line += line_bytes, to += row_bytes) copy_chunks(to, line, row_bytes);
+  }
+}
+
+// One window tap by tap, with padding.
+static void gather_window(const itg_conv_task *t, const gemm_shape *s, const uint8_t *in, int64_t y0, int64_t x0,
+                          __m256i zero, uint8_t *to) {
+  const size_t size = element_bytes(t->in_type), tap_bytes = (size_t)(t->in_c / t->group) * size;
+  const size_t pixel_bytes = (size_t)t->in_c * size, row_bytes = (size_t)t->kernel_w * tap_bytes;
+  const bool dense = s->groups == 1 && t->dilation_w == 1 && x0 >= 0 && x0 + t->kernel_w <= t->in_w;
+  for (int32_t ky = 0; ky < t->kernel_h; ky++) {
+    const int64_t y = y0 + (int64_t)ky * t->dilation_h;
+    if (y < 0 || y >= t->in_h) {
+      fill_chunks(to, zero, row_bytes);
+      to += row_bytes;
+      continue;
+    }
+    const uint8_t *line = in + (size_t)y * (size_t)t->in_w * pixel_bytes;
+    if (dense) { // The taps of a kernel row are one piece.
+      copy_chunks(to, line + (size_t)x0 * pixel_bytes, row_bytes);
+      to += row_bytes;
+      continue;
+    }
+    for (int32_t kx = 0; kx < t->kernel_w; kx++, to += tap_bytes) {
+      const int64_t x = x0 + (int64_t)kx * t->dilation_w;
+      if (x < 0 || x >= t->in_w) {
+        fill_chunks(to, zero, tap_bytes);
+      } else {
+        copy_chunks(to, line + (size_t)x * pixel_bytes, tap_bytes);
+      }
+    }
+  }
+}
+
 // The taps of `count` output pixels from `first`, one row each.
 static void gather_rows(const itg_conv_task *t, const gemm_shape *s, const uint8_t *in, size_t group, size_t first,
                         size_t count, uint8_t *out) {
-  const size_t size = element_bytes(t->in_type), in_group = (size_t)(t->in_c / t->group);
-  const size_t tap_bytes = in_group * size, pixel_bytes = (size_t)t->in_c * size;
+  const size_t size = element_bytes(t->in_type), pixel_bytes = (size_t)t->in_c * size;
   const __m256i zero = s->words ? _mm256_set1_epi16((short)t->in_zero) : _mm256_set1_epi8((char)t->in_zero);
-  const bool dense = t->group == 1 && t->dilation_w == 1; // The taps of a kernel row are one piece.
-  size_t ox = first % (size_t)t->out_w, rest = first / (size_t)t->out_w;
-  size_t oy = rest % (size_t)t->out_h, n = rest / (size_t)t->out_h;
-  for (size_t r = 0; r < count; r++) {
-    uint8_t *to = out + r * s->row_bytes;
-    const int64_t x0 = (int64_t)ox * t->stride_w - t->pad_left;
-    for (int32_t ky = 0; ky < t->kernel_h; ky++) {
-      const int64_t y = (int64_t)oy * t->stride_h - t->pad_top + (int64_t)ky * t->dilation_h;
-      const size_t row_bytes = (size_t)t->kernel_w * tap_bytes;
-      if (y < 0 || y >= t->in_h) {
-        fill_chunks(to, zero, row_bytes);
-        to += row_bytes;
-        continue;
-      }
-      const uint8_t *line = in + (n * (size_t)t->in_h + (size_t)y) * (size_t)t->in_w * pixel_bytes + group * tap_bytes;
-      if (dense && x0 >= 0 && x0 + t->kernel_w <= t->in_w) {
-        copy_chunks(to, line + (size_t)x0 * pixel_bytes, row_bytes);
-        to += row_bytes;
-        continue;
-      }
-      for (int32_t kx = 0; kx < t->kernel_w; kx++, to += tap_bytes) {
-        const int64_t x = x0 + (int64_t)kx * t->dilation_w;
-        if (x < 0 || x >= t->in_w) {
-          fill_chunks(to, zero, tap_bytes);
-        } else {
-          copy_chunks(to, line + (size_t)x * pixel_bytes, tap_bytes);
-        }
-      }
+  const interior columns = interior_columns(t);
+  const int64_t reach = (int64_t)(t->kernel_h - 1) * t->dilation_h + 1;
+  for (size_t r = 0; r < count;) {
+    const int64_t ox = (int64_t)((first + r) % (size_t)t->out_w);
+    const size_t line = (first + r) / (size_t)t->out_w, n = line / (size_t)t->out_h;
+    const int64_t y0 = (int64_t)(line % (size_t)t->out_h) * t->stride_h - t->pad_top,
+                  x0 = ox * t->stride_w - t->pad_left;
+    const uint8_t *image =
+        in + n * (size_t)t->in_h * (size_t)t->in_w * pixel_bytes + group * (size_t)(t->in_c / t->group) * size;
+    if (s->groups == 1 && t->dilation_w == 1 && ox >= columns.first && ox < columns.last && y0 >= 0 &&
+        y0 + reach <= t->in_h) {
+      const size_t rest = (size_t)(columns.last - ox), run = count - r < rest ? count - r : rest;
+      gather_inside(t, s, image + (size_t)(y0 * t->in_w + x0) * pixel_bytes, run, out + r * s->row_bytes);
+      r += run;
+      continue;
     }
-    if (++ox == (size_t)t->out_w) {
-      ox = 0;
-      if (++oy == (size_t)t->out_h) {
-        oy = 0;
-        n++;
-      }
-    }
+    gather_window(t, s, image, y0, x0, zero, out + r * s->row_bytes);
+    r++;
   }
 }
 
