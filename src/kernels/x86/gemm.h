@@ -10,7 +10,7 @@
 #define ITG_KERNELS_X86_GEMM_H
 
 #include "graph/graph.h"
-#include "kernels/x86/tile.h"
+#include "kernels/x86/pack.h"
 
 enum {
   ROW_BLOCK = 24,    // Rows of one unit.
@@ -23,15 +23,13 @@ typedef struct {
 } packed_header;
 
 typedef struct {
-  size_t k, steps, step_bytes; // Elements of a row, dot steps, bytes of weights a vector a step.
+  size_t k; // Elements of a row.
   size_t group_rows, out_group, groups;
   size_t blocks;      // of output channels in a group
   size_t group_bytes; // packed bytes of a group
   size_t row_bytes;   // of a gathered row
   bool words, direct, transposed;
 } gemm_shape;
-
-static inline size_t element_bytes(int32_t type) { return type == ITG_TASK_U16 ? 2 : 1; }
 
 static inline gemm_shape shape_of(const itg_task *task) {
   const itg_conv_task *t = &task->conv;
@@ -40,13 +38,11 @@ static inline gemm_shape shape_of(const itg_task *task) {
                   .groups = (size_t)t->group};
   const size_t in_group = (size_t)(t->in_c / t->group);
   s.k = (size_t)t->kernel_h * (size_t)t->kernel_w * in_group;
-  s.steps = s.words ? (s.k + 1) / 2 : (s.k + 3) / 4;
-  s.step_bytes = s.words ? VECTOR_BYTES : DOT_BYTES;
   s.out_group = (size_t)(t->out_c / t->group);
   s.group_rows = (size_t)t->batch * (size_t)t->out_h * (size_t)t->out_w;
   for (size_t c = 0; c < s.out_group;) {
     const size_t vectors = block_vectors(s.out_group - c);
-    s.group_bytes += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);
+    s.group_bytes += block_bytes(vectors, s.k, s.words);
     s.blocks++;
     c += vectors * LANES;
   }
@@ -68,43 +64,6 @@ static size_t gemm_scratch_size(const itg_task *task) {
   return gathered;
 }
 
-// Packed weights of one block: parameters of its vectors, then [step][vector][lane][tap].
-static void pack_block(const itg_conv_task *t, const gemm_shape *s, size_t first, size_t count, size_t vectors,
-                       rescale_way way, uint8_t *out) {
-  const int64_t zero = s->words ? (int64_t)t->in_zero - 32768 : t->in_zero;
-  const size_t taps = s->words ? 2 : 4;
-  uint8_t *weights = out + vectors * PARAMETER_BYTES;
-  memset(out, 0, vectors * (PARAMETER_BYTES + s->steps * s->step_bytes));
-  for (size_t v = 0; v < vectors; v++) {
-    int32_t *parameters = (int32_t *)(void *)(out + v * PARAMETER_BYTES);
-    for (size_t lane = 0; lane < LANES; lane++) {
-      const size_t channel = lane_channel(vectors, v, lane);
-      if (channel >= count) {
-        if (!t->wide) pack_parameters(parameters, lane, t, SIZE_MAX, 0, way);
-        continue;
-      }
-      const size_t o = first + channel;
-      const int8_t *w = t->weight + o * s->k;
-      int64_t sum = 0;
-      for (size_t k = 0; k < s->k; k++) {
-        uint8_t *step = weights + (k / taps * vectors + v) * s->step_bytes;
-        sum += w[k];
-        if (s->words) {
-          ((int16_t *)(void *)step)[2 * lane + k % 2] = w[k];
-        } else {
-          pack_tap(step, lane, k % 4, w[k]);
-        }
-      }
-      const int64_t bias = t->bias[o] - zero * sum;
-      if (t->wide) {
-        memcpy((uint8_t *)parameters + lane * sizeof bias, &bias, sizeof bias);
-      } else {
-        pack_parameters(parameters, lane, t, o, bias, way);
-      }
-    }
-  }
-}
-
 static void gemm_pack(const itg_task *task, void *packed) {
   const itg_conv_task *t = &task->conv;
   const gemm_shape s = shape_of(task);
@@ -116,8 +75,8 @@ static void gemm_pack(const itg_task *task, void *packed) {
     for (size_t c = 0; c < s.out_group;) {
       const size_t vectors = block_vectors(s.out_group - c);
       const size_t count = s.out_group - c < vectors * LANES ? s.out_group - c : vectors * LANES;
-      pack_block(t, &s, g * s.out_group + c, count, vectors, way, out);
-      out += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);
+      pack_block(t, t->weight, s.k, s.k, g * s.out_group + c, count, vectors, way, out);
+      out += block_bytes(vectors, s.k, s.words);
       c += vectors * LANES;
     }
   }
@@ -267,7 +226,7 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
                              .negative_shift = c->negative_shift,
                              .step = 1,
                              .pre_shift = c->pre_shift};
-  tile t = {.steps = s.steps,
+  tile t = {.steps = steps_of(s.k, s.words),
             .out_stride = (size_t)c->out_c * out_size,
             .words = s.words,
             .wide = c->wide ? &wide : NULL,
@@ -308,7 +267,7 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
         run_rows(&t, vectors, first_channel, rows, out + (first * (size_t)c->out_c + first_channel) * out_size,
                  last - first);
       }
-      packed += vectors * (PARAMETER_BYTES + s.steps * s.step_bytes);
+      packed += block_bytes(vectors, s.k, s.words);
       channel += width;
     }
   }

@@ -18,6 +18,12 @@ typedef struct {
   int32_t pre_shift;
 } wide_rescale;
 
+static inline size_t steps_of(size_t k, bool words) { return words ? (k + 1) / 2 : (k + 3) / 4; }
+static inline size_t step_bytes_of(bool words) { return words ? VECTOR_BYTES : DOT_BYTES; }
+static inline size_t block_bytes(size_t vectors, size_t k, bool words) {
+  return vectors * (PARAMETER_BYTES + steps_of(k, words) * step_bytes_of(words));
+}
+
 // One register tile: `rows` pixels of one block of channels.
 typedef struct {
   const uint8_t *rows[8];
