@@ -3,8 +3,12 @@
 
 #include "adapt/list.h"
 #include "graph/verify.h"
+#include "passes/list.h"
 
 itg_status itg_adapt_run(itg_graph *graph, const itg_target *target, itg_diagnostic *diagnostic) {
+  bool changed = false;
+  ITG_TRY(itg_adapt_absorb_quantization(graph, &changed, diagnostic));
+  if (changed) ITG_TRY(itg_pass_fuse_activations(graph, &changed, diagnostic));
   if (target)
     ITG_TRY(itg_adapt_split_slopes(graph, diagnostic));
   else

@@ -278,6 +278,44 @@ static void attention_scale_moves_into_weights(void **state) {
   itg_graph_destroy(result);
 }
 
+static itg_tensor *add_fake_quantization(itg_graph *graph, itg_tensor *x, float scale, uint8_t zero) {
+  const itg_shape scalar = {0};
+  itg_tensor *s = itg_graph_add_constant(graph, "scale", ITG_DTYPE_F32, &scalar, &scale);
+  itg_tensor *z = itg_graph_add_constant(graph, "zero", ITG_DTYPE_U8, &scalar, &zero);
+  const itg_attributes attributes = {.axis = {.axis = -1}};
+  itg_tensor *code = ADD_NODE(graph, ITG_OP_QUANTIZE_LINEAR, &attributes, x, s, z);
+  return ADD_NODE(graph, ITG_OP_DEQUANTIZE_LINEAR, &attributes, code, s, z);
+}
+
+// A model quantized elsewhere: the pair behind the convolution stands for its ReLU.
+static void quantized_models_keep_their_encodings(void **state) {
+  (void)state;
+  itg_graph *graph = new_graph(), *copy = NULL;
+  itg_attributes conv = {.conv = {.window = {2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, .group = 1}};
+  itg_tensor *x = add_fake_quantization(graph, add_input(graph, "x", DIMS(1, 3, 6, 5)), 1.0f / 128, 128);
+  itg_tensor *y = ADD_NODE(graph, ITG_OP_CONV, &conv, x, add_random(graph, DIMS(4, 3, 3, 3), -0.3, 0.3));
+  y = add_fake_quantization(graph, y, 0.01f, 0);
+  assert_true(itg_graph_add_output(graph, ADD_NODE(graph, ITG_OP_NEG, NULL, y)));
+  assert_int_equal(itg_graph_clone(graph, NULL, &copy), ITG_OK);
+  itg_diagnostic diagnostic = {0};
+  if (itg_passes_run(copy, NULL, NULL, &diagnostic) != ITG_OK || itg_adapt_run(copy, NULL, &diagnostic) != ITG_OK)
+    fail_msg("%s: %s", diagnostic.subject, diagnostic.message);
+  assert_int_equal(count_op(copy, ITG_OP_QUANTIZE_LINEAR) + count_op(copy, ITG_OP_DEQUANTIZE_LINEAR), 0);
+  assert_int_equal(count_op(copy, ITG_OP_CLIP), 0);
+  ITG_FOR_EACH_NODE(node, copy) {
+    if (node->op != ITG_OP_CONV) continue;
+    const itg_encoding *encoding = node->outputs[0]->encoding;
+    assert_int_equal(node->attributes.conv.activation.kind, ITG_ACTIVATION_CLIP);
+    assert_true(encoding && encoding->storage == ITG_DTYPE_U8 && encoding->scales[0] == (double)0.01f);
+    assert_int_equal(encoding->zero_points[0], 0);
+  }
+  assert_non_null(copy->inputs[0]->encoding);
+  assert_int_equal(copy->inputs[0]->encoding->zero_points[0], 128);
+  assert_graphs_equal(graph, copy, 0.02); // Half a code of input and output.
+  itg_graph_destroy(copy);
+  itg_graph_destroy(graph);
+}
+
 static void constants_on_the_left_become_weights(void **state) {
   (void)state;
   itg_graph *graph = new_graph();
@@ -356,6 +394,7 @@ int main(void) {
       cmocka_unit_test(constants_are_folded),
       cmocka_unit_test(attention_scale_moves_into_weights),
       cmocka_unit_test(half_precision_is_widened),
+      cmocka_unit_test(quantized_models_keep_their_encodings),
       cmocka_unit_test(constants_on_the_left_become_weights),
       cmocka_unit_test(expansions_before_broadcasts_disappear),
       cmocka_unit_test(masks_are_not_merged),
