@@ -118,12 +118,31 @@ static void test_photograph_in(void **state) {
   assert_int_equal(command(line), 0);
 }
 
+// Pictures through a preprocessing description, which the compiled file remembers.
+static void test_picture_folder(void **state) {
+  (void)state;
+  char line[4000];
+  snprintf(
+      line, sizeof line,
+      "compile %s/fr_pose.onnx -o pose.itg --calibration even --preprocess raw-255 --limit 20 --split --quiet -p a16w8",
+      models);
+  assert_int_equal(command(line), 0);
+  snprintf(line, sizeof line, "run pose.itg --input %s/person_01/01.jpg --output output=y.npy", faces);
+  assert_int_equal(command(line), 0);
+  assert_int_equal(command("run pose.itg --input odd --samples --output output=rows.npy --quiet"), 0);
+  itg_npy rows;
+  assert_int_equal(itg_npy_open("rows.npy", NULL, &rows), ITG_OK);
+  assert_int_equal(rows.shape.dims[0], 25);
+  itg_npy_close(&rows);
+}
+
 int main(void) {
   if (!find_data()) return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_default_precision),
       cmocka_unit_test(test_wide_precision),
       cmocka_unit_test(test_photograph_in),
+      cmocka_unit_test(test_picture_folder),
   };
   return cmocka_run_group_tests(tests, prepare, leave_work_folder);
 }

@@ -175,6 +175,33 @@ static void test_cancel_at_every_step(void **state) {
   itg_compiler_close(compiler);
 }
 
+static void test_collapse_is_refused(void **state) {
+  (void)state;
+  const onnx_bytes model = onnx_fragile_network(SIDE);
+  onnx_write_file("fragile.onnx", model.data, model.size);
+  free(model.data);
+  itg_compiler *compiler;
+  assert_int_equal(itg_compiler_open("fragile.onnx", NULL, NULL, &compiler), ITG_OK);
+  itg_compile_options options = good_options();
+  itg_compile_result result = {0};
+  itg_diagnostic diagnostic = {0};
+  options.precision = "a8w8";
+  assert_int_equal(itg_compiler_compile(compiler, &options, "fragile.itg", &diagnostic, &result),
+                   ITG_ERROR_QUANTIZATION);
+  assert_non_null(strstr(diagnostic.message, "collapsed"));
+  assert_non_null(strstr(diagnostic.message, "a16w8")); // What to try.
+  assert_true(result.collapsed && result.output_count == 1 && result.file_bytes == 0);
+  assert_int_equal(access("fragile.itg", F_OK), -1);
+  options.allow_collapse = 1;
+  assert_int_equal(itg_compiler_compile(compiler, &options, "fragile.itg", &diagnostic, &result), ITG_OK);
+  assert_true(result.collapsed && result.file_bytes > 0);
+  options.allow_collapse = 0;
+  options.precision = "a16w8"; // The remedy works.
+  assert_int_equal(itg_compiler_compile(compiler, &options, "fragile.itg", &diagnostic, &result), ITG_OK);
+  assert_false(result.collapsed);
+  itg_compiler_close(compiler);
+}
+
 static void test_float_network(void **state) {
   (void)state;
   itg_float_network *network;
@@ -219,6 +246,7 @@ int main(void) {
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_errors_of_samples_come_through),
       cmocka_unit_test(test_cancel_at_every_step),
+      cmocka_unit_test(test_collapse_is_refused),
       cmocka_unit_test(test_float_network),
       cmocka_unit_test(test_shape_texts),
   };
