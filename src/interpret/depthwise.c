@@ -4,10 +4,11 @@
 #include "interpret/convolution.h"
 #include "interpret/epilogue.h"
 #include "interpret/geometry.h"
+#include "interpret/strided_copy.h"
 
 // 16 floats; compilers split it where registers are narrower. Loads need only the alignment of a float.
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
-enum { LANES = 16, PIXELS = 6 }; // Six sums and their operands fit 16 registers of half the width.
+enum { LANES = 16, SHORT_ROW = 64, PIXELS = 6 }; // Six sums and their operands fit 16 registers of half the width.
 
 typedef struct depthwise_plan {
   itg_geometry geometry;
@@ -35,7 +36,12 @@ itg_status itg_prepare_depthwise(const itg_call *call, itg_preparation *preparat
   plan->geometry = itg_geometry_of(&attributes->window, attributes->layout, &call->inputs[0].tensor->shape,
                                    &call->outputs[0].tensor->shape);
   preparation->prepared = plan;
-  if (!plan->geometry.channels_last) return ITG_OK;
+  const itg_geometry *g = &plan->geometry;
+  if (!g->channels_last) {
+    if (g->out[2] < SHORT_ROW)
+      preparation->scratch = (size_t)((g->in_count + g->out_count + g->taps) * LANES) * sizeof(float);
+    return ITG_OK;
+  }
   if (!call->inputs[1].data) {
     preparation->scratch = call->inputs[1].count * sizeof(float);
     return ITG_OK;
@@ -198,16 +204,42 @@ static void row_first(const itg_geometry *g, const float *x, const float *weight
   }
 }
 
+// Short rows do not fill the lanes: 16 channels are transposed to channels last and back. Scratch: 16 channels of the
+// input, of the output, and their weights.
+static void sixteen_channels(const itg_geometry *g, const float *x, const float *weight, float *scratch, float *y) {
+  itg_geometry narrow = *g;
+  narrow.channels = LANES;
+  float *pixels = scratch, *sums = pixels + g->in_count * LANES, *factors = sums + g->out_count * LANES;
+  const itg_view gather = {.rank = 2, .dims = {g->in_count, LANES}, .strides = {1, g->in_count}};
+  const itg_view spread = {.rank = 2, .dims = {LANES, g->out_count}, .strides = {1, LANES}};
+  itg_view_copy(&gather, sizeof(float), x, pixels);
+  transpose_weight(&narrow, weight, factors);
+  for (int64_t row = 0; row < g->out[0] * g->out[1]; row++) {
+    const row_taps taps = taps_of_row(g, (const int64_t[2]){row / g->out[1], row % g->out[1]});
+    output_row(&narrow, &taps, pixels, factors, sums + row * g->out[2] * LANES);
+  }
+  itg_view_copy(&spread, sizeof(float), sums, y);
+}
+
 static void run_channels_first(const itg_call *call, const depthwise_plan *plan, const itg_epilogue *epilogue) {
   const itg_geometry *g = &plan->geometry;
-  for (int64_t plane = 0; plane < g->batch * g->channels; plane++) {
+  const float *weight = call->inputs[1].data;
+  for (int64_t plane = 0; plane < g->batch * g->channels;) {
     const int64_t channel = plane % g->channels;
     const float *x = (const float *)call->inputs[0].data + plane * g->in_count;
-    const float *weight = (const float *)call->inputs[1].data + channel * g->taps;
     float *y = (float *)call->outputs[0].data + plane * g->out_count;
-    for (int64_t line = 0; line < g->out[0] * g->out[1]; line++)
-      row_first(g, x, weight, (const int64_t[2]){line / g->out[1], line % g->out[1]}, y + line * g->out[2]);
-    itg_epilogue_plane(epilogue, y, (size_t)g->out_count, (size_t)channel);
+    const bool together = g->out[2] < SHORT_ROW && channel + LANES <= g->channels;
+    const int64_t count = together ? LANES : 1;
+    if (together) {
+      sixteen_channels(g, x, weight + channel * g->taps, call->scratch, y);
+    } else {
+      for (int64_t line = 0; line < g->out[0] * g->out[1]; line++)
+        row_first(g, x, weight + channel * g->taps, (const int64_t[2]){line / g->out[1], line % g->out[1]},
+                  y + line * g->out[2]);
+    }
+    for (int64_t i = 0; i < count; i++)
+      itg_epilogue_plane(epilogue, y + i * g->out_count, (size_t)g->out_count, (size_t)(channel + i));
+    plane += count;
   }
 }
 
