@@ -58,10 +58,10 @@ static void apply_stream(itg_quantize_plan *plan) {
   }
 }
 
-// One value a channel: all dimensions but one (beside the batch) are 1.
+// One value a channel: all dimensions but one are 1.
 static bool is_vector(const itg_tensor *tensor) {
   int large = 0;
-  for (int32_t i = 1; i < tensor->shape.rank; i++) large += tensor->shape.dims[i] > 1;
+  for (int32_t i = 0; i < tensor->shape.rank; i++) large += tensor->shape.dims[i] > 1;
   return tensor->shape.rank >= 2 && large <= 1;
 }
 

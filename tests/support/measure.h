@@ -129,6 +129,14 @@ static inline itg_status measure_judge(const itg_graph *graph, itg_session *sess
   return status;
 }
 
+static inline void measure_free(measure_result *result) {
+  for (size_t o = 0; o < result->output_count; o++) {
+    free(result->outputs[o].expected);
+    free(result->outputs[o].actual);
+  }
+  itg_graph_destroy(result->graph);
+}
+
 // Compiles `path` with the even samples and judges with the odd ones. Input shapes come from the arrays (row shape).
 static inline itg_status measure_model(const char *path, const itg_recipe *recipe, const measure_data *data,
                                        int threads, itg_diagnostic *why, measure_result *result) {
