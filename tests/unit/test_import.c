@@ -287,6 +287,59 @@ static void a_known_branch_is_inlined(void **state) {
   }
 }
 
+// Two calls of a function with a default attribute and an optional input; the body's own names stay apart.
+static void functions_of_the_model_are_inlined(void **state) {
+  (void)state;
+  const float half = 0.5f, eighth = 0.125f;
+  onnx_bytes function = {0}, leaky = onnx_node("LeakyRelu", "inner", "a", "t"), reference = {0}, missing = {0};
+  onnx_bytes clip = onnx_node("Clip", NULL, "t,low", "r"), import_set = {0};
+  onnx_text(&function, 1, "Soft");
+  onnx_names(&function, 4, "a,low");
+  onnx_text(&function, 5, "r");
+  onnx_text(&reference, 1, "alpha");
+  onnx_text(&reference, 21, "slope");
+  onnx_int(&reference, 20, 1);
+  onnx_message(&leaky, 5, reference);
+  onnx_message(&function, 7, clip); // Out of order on purpose.
+  onnx_message(&function, 7, leaky);
+  onnx_int(&import_set, 2, 13);
+  onnx_message(&function, 9, import_set);
+  onnx_text(&function, 10, "custom");
+  onnx_text(&missing, 1, "slope");
+  onnx_fixed32(&missing, 2, &eighth);
+  onnx_int(&missing, 20, 1);
+  onnx_message(&function, 11, missing);
+
+  onnx_bytes graph = frame(), first = onnx_node("Soft", "one", "x", "t"),
+             second = onnx_node("Soft", "two", "t,zero", "y");
+  onnx_bytes slope = {0};
+  onnx_text(&slope, 1, "slope");
+  onnx_fixed32(&slope, 2, &half);
+  onnx_int(&slope, 20, 1);
+  onnx_message(&first, 5, slope);
+  onnx_text(&first, 7, "custom");
+  onnx_text(&second, 7, "custom");
+  onnx_message(&graph, 5, onnx_raw_tensor("zero", FLOAT, 0, NULL, "\0\0\0\0", 4));
+  onnx_message(&graph, 1, first);
+  onnx_message(&graph, 1, second);
+  onnx_bytes model = {0}, opset = {0};
+  onnx_int(&opset, 2, 17);
+  onnx_message(&model, 8, opset);
+  onnx_message(&model, 7, graph);
+  onnx_message(&model, 25, function);
+  itg_graph *made = import(model, NULL);
+  assert_int_equal(made->node_count, 5); // The last passes the function's "r" through as "y".
+  const itg_node *node = made->first;
+  assert_int_equal(node->op, ITG_OP_LEAKY_RELU);
+  assert_true(node->attributes.scalar.alpha == 0.5);
+  assert_true(isinf(node->next->attributes.scalar.alpha)); // The absent bound.
+  node = node->next->next;
+  assert_true(node->attributes.scalar.alpha == 0.125);
+  assert_true(node->next->attributes.scalar.alpha == 0);
+  itg_graph_destroy(made);
+  free(model.data);
+}
+
 static void ceil_mode_and_auto_pad_become_padding(void **state) {
   (void)state;
   onnx_bytes graph = frame(), pool = onnx_node("MaxPool", NULL, "x", "p"), conv = onnx_node("Conv", NULL, "p,w", "y");
@@ -415,6 +468,7 @@ int main(void) {
       cmocka_unit_test(unknown_dimensions_are_fixed_by_the_caller),
       cmocka_unit_test(an_input_can_be_bound_to_a_constant),
       cmocka_unit_test(a_known_branch_is_inlined),
+      cmocka_unit_test(functions_of_the_model_are_inlined),
       cmocka_unit_test(ceil_mode_and_auto_pad_become_padding),
       cmocka_unit_test(nodes_may_come_in_any_order),
       cmocka_unit_test(unsupported_nodes_are_named),

@@ -224,6 +224,38 @@ static void deep_nesting_is_limited(void **state) {
   assert_int_equal(try_model(onnx_model(13, inner)), ITG_ERROR_LIMIT);
 }
 
+// Ten functions of a hundred calls each stand for 100^10 nodes; a function may also call itself.
+static void exploding_functions_are_limited(void **state) {
+  (void)state;
+  for (int recursive = 0; recursive < 2; recursive++) {
+    onnx_bytes graph = frame(), model = {0}, opset = {0}, call = onnx_node("F0", NULL, "x", "y");
+    onnx_int(&opset, 2, 17);
+    onnx_message(&model, 8, opset);
+    onnx_text(&call, 7, "custom");
+    onnx_message(&graph, 1, call);
+    for (int i = 0; i < 10; i++) {
+      onnx_bytes function = {0};
+      char name[8], called[8];
+      snprintf(name, sizeof name, "F%d", i);
+      snprintf(called, sizeof called, "F%d", recursive ? i : i + 1);
+      onnx_text(&function, 1, name);
+      onnx_text(&function, 4, "x");
+      onnx_text(&function, 5, "r0");
+      onnx_text(&function, 10, "custom");
+      for (int k = 0; k < 100; k++) {
+        char result[8];
+        snprintf(result, sizeof result, "r%d", k);
+        onnx_bytes node = onnx_node(i == 9 && !recursive ? "Neg" : called, NULL, "x", result);
+        if (i < 9 || recursive) onnx_text(&node, 7, "custom");
+        onnx_message(&function, 7, node);
+      }
+      onnx_message(&model, 25, function);
+    }
+    onnx_message(&model, 7, graph);
+    assert_int_equal(try_model(model), ITG_ERROR_LIMIT);
+  }
+}
+
 static double seconds_of(onnx_bytes model, itg_status expected) {
   const clock_t start = clock();
   const itg_status status = try_model(model);
@@ -405,6 +437,7 @@ int main(void) {
       cmocka_unit_test(tensors_must_hold_what_they_claim),
       cmocka_unit_test(absurd_shapes_are_errors),
       cmocka_unit_test(deep_nesting_is_limited),
+      cmocka_unit_test(exploding_functions_are_limited),
       cmocka_unit_test(a_hundred_thousand_nodes_are_fast),
       cmocka_unit_test(external_data_stays_in_the_models_folder),
       cmocka_unit_test(two_gigabytes_are_walked_without_being_read),

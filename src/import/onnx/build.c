@@ -175,7 +175,10 @@ itg_status itg_onnx_filled(itg_onnx_importer *importer, const char *part, itg_dt
   char name[MAX_NAME];
   const itg_shape scalar = {0};
   const float single = (float)value;
-  const int64_t integer = itg_dtype_is_float(dtype) ? 0 : (int64_t)value;
+  const bool fits = value >= -0x1p63 && value < 0x1p63;
+  const int64_t integer = fits ? (int64_t)value : 0;
+  if (!fits && !itg_dtype_is_float(dtype))
+    ITG_ONNX_REFUSE(importer, "the number %g is no %s", value, itg_dtype_name(dtype));
   const bool half = dtype == ITG_DTYPE_F16 || dtype == ITG_DTYPE_BF16;
   name_output(importer, 0, part, name);
   const void *data = dtype == ITG_DTYPE_F64      ? (const void *)&value

@@ -25,7 +25,7 @@ itg_status itg_onnx_input(const itg_onnx_importer *importer, size_t index, itg_t
   if (tensor == &importer->unusable)
     ITG_ONNX_REFUSE(importer, "input '%.*s' has an element type, or is an optional output, that is not supported",
                     shown, (const char *)name.data);
-  *out = tensor;
+  if (tensor != &importer->absent) *out = tensor;
   return ITG_OK;
 }
 
@@ -98,11 +98,24 @@ itg_status itg_onnx_constant_doubles(const itg_onnx_importer *importer, const it
   return ITG_OK;
 }
 
-const itg_onnx_attribute *itg_onnx_attribute_find(const itg_onnx_importer *importer, const char *name) {
-  for (size_t i = 0; i < importer->node->attribute_count; i++) {
-    if (itg_span_equals(importer->node->attributes[i].name, name)) return &importer->node->attributes[i];
+static const itg_onnx_attribute *find_attribute(const itg_onnx_node *node, itg_span name) {
+  for (size_t i = 0; i < node->attribute_count; i++) {
+    const itg_span other = node->attributes[i].name;
+    if (other.size == name.size && (name.size == 0 || memcmp(other.data, name.data, name.size) == 0))
+      return &node->attributes[i];
   }
   return NULL;
+}
+
+const itg_onnx_attribute *itg_onnx_attribute_find(const itg_onnx_importer *importer, const char *name) {
+  const itg_span wanted = {(const uint8_t *)name, strlen(name)};
+  const itg_onnx_attribute *attribute = find_attribute(importer->node, wanted);
+  // Within a function a reference leads to the calling node, and on from there; else to the function's default.
+  for (const itg_onnx_call *call = importer->call; call && attribute && attribute->reference.size; call = call->outer) {
+    const itg_onnx_attribute *given = find_attribute(call->node, attribute->reference);
+    attribute = given ? given : find_attribute(call->defaults, attribute->reference);
+  }
+  return attribute && attribute->reference.size == 0 ? attribute : NULL;
 }
 
 // Files before IR version 2 left the type out; such attributes are taken at their word.

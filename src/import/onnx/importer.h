@@ -9,6 +9,13 @@
 #include "import/import.h"
 #include "import/onnx/model.h"
 
+// A call of a function that is being inlined: where its body's attribute references lead.
+typedef struct itg_onnx_call {
+  const struct itg_onnx_call *outer; // The call around this one, or NULL.
+  const itg_onnx_node *node;         // The calling node.
+  const itg_onnx_node *defaults;
+} itg_onnx_call;
+
 typedef struct itg_onnx_importer {
   itg_graph *graph;
   const itg_import_options *options;
@@ -20,11 +27,14 @@ typedef struct itg_onnx_importer {
   itg_map values;       // ONNX value name -> itg_tensor
   itg_map descriptions; // ONNX value name -> itg_span of its ValueInfoProto; filled only when problems are listed
   itg_map external;     // Real path of an external file -> its number in `mappings` plus 1
-  itg_map functions;    // Names of model-local functions
+  itg_map functions;    // "domain:name" of model-local functions -> itg_span of the FunctionProto
   itg_arena arena;      // Of the import itself.
+  itg_tensor absent;    // What a function's parameter is bound to that the call leaves out.
   itg_tensor unusable;  // What outputs are bound to that are not supported; fails when somebody reads it.
   size_t folded_bytes;
-  int depth; // Of inlined sub-graphs.
+  int depth;                 // Of inlined sub-graphs and functions.
+  size_t node_total;         // ONNX nodes converted so far.
+  const itg_onnx_call *call; // Of the function being inlined, or NULL.
   const itg_onnx_node *node;
   char *node_name; // Of the current node: its name, or that of its first output.
   size_t node_name_capacity;
@@ -37,6 +47,8 @@ typedef itg_status itg_onnx_converter(itg_onnx_importer *importer, int op);
 itg_onnx_converter *itg_onnx_find_converter(itg_span domain, itg_span op_type, int *op, const char **reason);
 // Imports the nodes of a graph whose inputs and initializers are bound (sub-graphs of If come back here).
 ITG_MUST_USE itg_status itg_onnx_import_nodes(itg_onnx_importer *importer, const itg_onnx_graph *graph);
+// Imports the body of a function in place of the current node.
+ITG_MUST_USE itg_status itg_onnx_inline_function(itg_onnx_importer *importer, itg_span function);
 ITG_MUST_USE itg_status itg_onnx_import_initializers(itg_onnx_importer *importer, const itg_onnx_graph *graph);
 // Makes a constant of a TensorProto, borrowed from the file where possible. `name` may be NULL.
 ITG_MUST_USE itg_status itg_onnx_make_constant(itg_onnx_importer *importer, const itg_onnx_tensor *tensor,

@@ -1,6 +1,7 @@
 // See model.h. Field numbers from onnx.proto.
 #include "import/onnx/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,7 +181,9 @@ static itg_status read_attribute(itg_span message, const uint8_t *file, itg_diag
       attribute.type = field.value;
       break;
     case 21:
-      ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "graph", "attribute references of functions are not supported");
+      ITG_TRY(itg_wire_expect(&wire, &field, ITG_WIRE_BYTES, "attribute's reference", diagnostic));
+      attribute.reference = field.bytes;
+      break;
     default: break;
     }
   }
@@ -229,6 +232,70 @@ void itg_onnx_node_free(itg_onnx_node *node) {
   itg_onnx_spans_free(&node->outputs);
   free(node->attributes);
   *node = (itg_onnx_node){0};
+}
+
+static itg_status read_function(itg_wire wire, itg_diagnostic *diagnostic, itg_onnx_function *function) {
+  itg_wire_field field;
+  for (bool more;;) {
+    ITG_TRY(itg_wire_next(&wire, diagnostic, &field, &more));
+    if (!more) return ITG_OK;
+    itg_onnx_spans *list = field.number == 4   ? &function->inputs
+                           : field.number == 5 ? &function->outputs
+                           : field.number == 7 ? &function->body.nodes
+                                               : NULL;
+    if (!list && field.number != 9 && field.number != 11) continue;
+    ITG_TRY(itg_wire_expect(&wire, &field, ITG_WIRE_BYTES, "function's part", diagnostic));
+    if (list)
+      ITG_TRY_MEMORY(itg_onnx_spans_add(list, field.bytes), diagnostic);
+    else if (field.number == 9)
+      ITG_TRY(read_opset(field.bytes, wire.file, diagnostic, &function->opset));
+    else
+      ITG_TRY(add_attribute(&function->defaults, field.bytes, wire.file, diagnostic));
+  }
+}
+
+itg_status itg_onnx_function_parse(itg_span message, const uint8_t *file, itg_diagnostic *diagnostic,
+                                   itg_onnx_function *out) {
+  itg_onnx_function function = {0};
+  const itg_status status = read_function(itg_wire_open(message, file), diagnostic, &function);
+  if (status != ITG_OK) {
+    itg_onnx_function_free(&function);
+    return status;
+  }
+  *out = function;
+  return ITG_OK;
+}
+
+void itg_onnx_function_free(itg_onnx_function *function) {
+  itg_onnx_spans_free(&function->inputs);
+  itg_onnx_spans_free(&function->outputs);
+  itg_onnx_graph_free(&function->body);
+  itg_onnx_node_free(&function->defaults);
+}
+
+itg_status itg_onnx_function_key(itg_span message, const uint8_t *file, itg_diagnostic *diagnostic, char *key,
+                                 size_t size, size_t *length) {
+  itg_wire wire = itg_wire_open(message, file);
+  itg_wire_field field;
+  itg_span name = {0}, domain = {0};
+  for (bool more;;) {
+    ITG_TRY(itg_wire_next(&wire, diagnostic, &field, &more));
+    if (!more) break;
+    if (field.type != ITG_WIRE_BYTES) continue;
+    if (field.number == 1) name = field.bytes;
+    if (field.number == 10) domain = field.bytes;
+  }
+  *length = itg_onnx_operation_key(domain, name, key, size);
+  return ITG_OK;
+}
+
+size_t itg_onnx_operation_key(itg_span domain, itg_span name, char *key, size_t size) {
+  const int shown = (int)(size / 3);
+  const int written =
+      snprintf(key, size, "%.*s:%.*s", domain.size < (size_t)shown ? (int)domain.size : shown,
+               domain.size ? (const char *)domain.data : "", name.size < (size_t)shown ? (int)name.size : shown,
+               name.size ? (const char *)name.data : "");
+  return written > 0 ? (size_t)written : 0;
 }
 
 itg_status itg_onnx_attribute_ints(const itg_onnx_attribute *attribute, itg_diagnostic *diagnostic, int64_t *values,

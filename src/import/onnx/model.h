@@ -42,8 +42,9 @@ enum { // AttributeProto.AttributeType
 };
 typedef struct itg_onnx_attribute {
   itg_span name;
-  itg_span message; // Lists are decoded from here when they are needed.
-  itg_span bytes;   // STRING, TENSOR, GRAPH
+  itg_span message;   // Lists are decoded from here when they are needed.
+  itg_span bytes;     // STRING, TENSOR, GRAPH
+  itg_span reference; // Within a function: the attribute of the calling node that gives the value. Else empty.
   uint64_t type;
   int64_t i;
   float f;
@@ -59,6 +60,21 @@ typedef struct itg_onnx_node {
 ITG_MUST_USE itg_status itg_onnx_node_parse(itg_span message, const uint8_t *file, itg_diagnostic *diagnostic,
                                             itg_onnx_node *node);
 void itg_onnx_node_free(itg_onnx_node *node);
+// FunctionProto: a sub-graph with parameters, defined inside the model.
+typedef struct itg_onnx_function {
+  itg_onnx_spans inputs, outputs;
+  itg_onnx_graph body;    // Nodes only.
+  itg_onnx_node defaults; // Its attributes are the default values.
+  int64_t opset;          // 0: not given.
+} itg_onnx_function;
+ITG_MUST_USE itg_status itg_onnx_function_parse(itg_span message, const uint8_t *file, itg_diagnostic *diagnostic,
+                                                itg_onnx_function *out);
+void itg_onnx_function_free(itg_onnx_function *function);
+// "domain:name" of an operation, cut where it is long; the length.
+size_t itg_onnx_operation_key(itg_span domain, itg_span name, char *key, size_t size);
+// "domain:name" of a function, written to `key` (NUL-terminated, cut where it is long); its length.
+ITG_MUST_USE itg_status itg_onnx_function_key(itg_span message, const uint8_t *file, itg_diagnostic *diagnostic,
+                                              char *key, size_t size, size_t *length);
 // Decodes a list attribute into values[capacity]; *count is the full length. Errors: FORMAT.
 ITG_MUST_USE itg_status itg_onnx_attribute_ints(const itg_onnx_attribute *attribute, itg_diagnostic *diagnostic,
                                                 int64_t *values, size_t capacity, size_t *count);

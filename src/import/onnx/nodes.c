@@ -6,6 +6,9 @@
 #include "import/onnx/importer.h"
 #include "import/onnx/order.h"
 
+// All nodes of a model, counted as often as functions repeat them: a few nested functions could stand for billions.
+enum { MAX_NODES = 1 << 22 };
+
 static itg_status set_current(itg_onnx_importer *importer, const itg_onnx_node *node) {
   importer->node = node;
   itg_span name = node->name;
@@ -23,16 +26,22 @@ static itg_status set_current(itg_onnx_importer *importer, const itg_onnx_node *
   return ITG_OK;
 }
 
+static const itg_span *find_function(const itg_onnx_importer *importer) {
+  char key[512];
+  if (importer->functions.count == 0) return NULL;
+  const size_t length = itg_onnx_operation_key(importer->node->domain, importer->node->op_type, key, sizeof key);
+  return itg_map_get(&importer->functions, key, length);
+}
+
 static itg_status find_converter(const itg_onnx_importer *importer, itg_onnx_converter **converter, int *op) {
   const itg_span domain = importer->node->domain, type = importer->node->op_type;
   const char *reason = NULL;
   *converter = itg_onnx_find_converter(domain, type, op, &reason);
-  if (*converter) return ITG_OK;
-  if (itg_map_get(&importer->functions, (const char *)type.data, type.size))
-    reason = "functions defined inside the model are not supported; export it with functions inlined";
+  if (*converter || find_function(importer)) return ITG_OK;
   if (reason) ITG_ONNX_REFUSE(importer, "%s", reason);
   ITG_ONNX_REFUSE(importer, "there is no such operation here (domain '%.*s', opset %lld)",
-                  domain.size < 60 ? (int)domain.size : 60, (const char *)domain.data, (long long)importer->opset);
+                  domain.size < 60 ? (int)domain.size : 60, domain.size ? (const char *)domain.data : "",
+                  (long long)importer->opset);
 }
 
 static itg_status convert(itg_onnx_importer *importer, const itg_onnx_node *node) {
@@ -40,7 +49,7 @@ static itg_status convert(itg_onnx_importer *importer, const itg_onnx_node *node
   int op;
   ITG_TRY(find_converter(importer, &converter, &op));
   if (node->outputs.count == 0) ITG_ONNX_FAIL(importer, ITG_ERROR_FORMAT, "%s", "the node has no output");
-  return converter(importer, op);
+  return converter ? converter(importer, op) : itg_onnx_inline_function(importer, *find_function(importer));
 }
 
 // ---- listing every problem instead of stopping at the first ----
@@ -71,7 +80,8 @@ static itg_status bind_stand_in(itg_onnx_importer *importer, size_t index) {
   const itg_span name = importer->node->outputs.items[index];
   if (!itg_onnx_has_output(importer, index) || itg_map_get(&importer->values, (const char *)name.data, name.size))
     return ITG_OK;
-  const itg_span *description = itg_map_get(&importer->descriptions, (const char *)name.data, name.size);
+  const itg_span *description = // Descriptions speak of the model's own graph.
+      importer->call ? NULL : itg_map_get(&importer->descriptions, (const char *)name.data, name.size);
   itg_onnx_value_info info;
   itg_tensor *tensor = &importer->unusable;
   if (description && itg_onnx_value_info_parse(*description, importer->file, importer->diagnostic, &info) == ITG_OK &&
@@ -129,10 +139,16 @@ itg_status itg_onnx_import_nodes(itg_onnx_importer *importer, const itg_onnx_gra
   const itg_onnx_node *outer = importer->node;
   uint32_t *order = NULL;
   itg_onnx_node node = {0};
+  importer->node_total += graph->nodes.count;
+  if (importer->node_total > MAX_NODES)
+    ITG_FAIL(importer->diagnostic, ITG_ERROR_LIMIT, "graph", "the model has more than %d nodes", MAX_NODES);
   ITG_TRY(itg_onnx_order_nodes(graph, importer->file, importer->diagnostic, &order));
   itg_status status = convert_all(importer, graph, order, &node);
   importer->node = NULL;
-  if (status == ITG_OK && outer) status = set_current(importer, outer);
+  if (outer) { // The name buffer is long enough for it: this cannot fail any more.
+    const itg_status restored = set_current(importer, outer);
+    if (status == ITG_OK) status = restored;
+  }
   itg_onnx_node_free(&node);
   free(order);
   return status;

@@ -223,15 +223,13 @@ static itg_status note_descriptions(itg_onnx_importer *importer, const itg_onnx_
 
 static itg_status note_functions(itg_onnx_importer *importer, const itg_onnx_model *model) {
   for (size_t i = 0; i < model->functions.count; i++) {
-    itg_wire wire = itg_wire_open(model->functions.items[i], importer->file);
-    itg_wire_field field;
-    for (bool more;;) {
-      ITG_TRY(itg_wire_next(&wire, importer->diagnostic, &field, &more));
-      if (!more) break;
-      if (field.number != 1 || field.type != ITG_WIRE_BYTES || field.bytes.size == 0) continue;
-      ITG_TRY_MEMORY(itg_map_set(&importer->functions, (const char *)field.bytes.data, field.bytes.size, importer),
-                     importer->diagnostic);
-    }
+    char text[512];
+    size_t length;
+    ITG_TRY(itg_onnx_function_key(model->functions.items[i], importer->file, importer->diagnostic, text, sizeof text,
+                                  &length));
+    char *key = itg_arena_string(&importer->arena, text, length);
+    itg_span *function = itg_arena_copy(&importer->arena, &model->functions.items[i], sizeof *function);
+    ITG_TRY_MEMORY(key && function && itg_map_set(&importer->functions, key, length, function), importer->diagnostic);
   }
   return ITG_OK;
 }
@@ -278,7 +276,7 @@ static itg_status import_into(itg_graph *graph, itg_span bytes, const char *fold
                                 .diagnostic = diagnostic ? diagnostic : &own,
                                 .file = bytes.data,
                                 .folder = folder};
-  importer.unusable.name = "";
+  importer.unusable.name = importer.absent.name = "";
   const itg_status status = import_model(&importer, bytes);
   itg_map_free(&importer.values);
   itg_map_free(&importer.descriptions);
