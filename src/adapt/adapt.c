@@ -9,6 +9,7 @@ itg_status itg_adapt_run(itg_graph *graph, const itg_target *target, itg_diagnos
   bool changed = false;
   ITG_TRY(itg_adapt_absorb_quantization(graph, &changed, diagnostic));
   if (changed) ITG_TRY(itg_pass_fuse_activations(graph, &changed, diagnostic));
+  ITG_TRY(itg_adapt_decompose_norms(graph, diagnostic));
   if (target)
     ITG_TRY(itg_adapt_split_slopes(graph, diagnostic));
   else

@@ -316,6 +316,26 @@ static void quantized_models_keep_their_encodings(void **state) {
   itg_graph_destroy(graph);
 }
 
+static void group_norms_become_layer_norms(void **state) {
+  (void)state;
+  for (int groups = 0; groups < 3; groups++) { // 0: InstanceNorm.
+    itg_graph *graph = new_graph(), *copy = NULL;
+    itg_tensor *x = add_input(graph, "x", DIMS(2, 6, 4, 5));
+    itg_attributes norm = {.norm = {.epsilon = 1e-5, .axis = 1, .groups = groups}};
+    itg_tensor *y = ADD_NODE(graph, groups ? ITG_OP_GROUP_NORM : ITG_OP_INSTANCE_NORM, &norm, x,
+                             add_random(graph, DIMS(6), -1, 1), add_random(graph, DIMS(6), -1, 1));
+    assert_true(itg_graph_add_output(graph, y));
+    assert_int_equal(itg_graph_clone(graph, NULL, &copy), ITG_OK);
+    assert_int_equal(itg_passes_run(copy, NULL, NULL, NULL), ITG_OK);
+    assert_int_equal(itg_adapt_run(copy, NULL, NULL), ITG_OK);
+    assert_int_equal(count_op(copy, ITG_OP_LAYER_NORM), 1);
+    assert_int_equal(count_op(copy, ITG_OP_INSTANCE_NORM) + count_op(copy, ITG_OP_GROUP_NORM), 0);
+    assert_graphs_equal(graph, copy, 1e-5);
+    itg_graph_destroy(copy);
+    itg_graph_destroy(graph);
+  }
+}
+
 static void constants_on_the_left_become_weights(void **state) {
   (void)state;
   itg_graph *graph = new_graph();
@@ -395,6 +415,7 @@ int main(void) {
       cmocka_unit_test(attention_scale_moves_into_weights),
       cmocka_unit_test(half_precision_is_widened),
       cmocka_unit_test(quantized_models_keep_their_encodings),
+      cmocka_unit_test(group_norms_become_layer_norms),
       cmocka_unit_test(constants_on_the_left_become_weights),
       cmocka_unit_test(expansions_before_broadcasts_disappear),
       cmocka_unit_test(masks_are_not_merged),
