@@ -40,7 +40,7 @@ static inline uint64_t random_bits(harness_random *r) {
 }
 // low .. high, both included.
 static inline int64_t random_between(harness_random *r, int64_t low, int64_t high) {
-  return low + (int64_t)((random_bits(r) >> 11) % (uint64_t)(high - low + 1));
+  return (int64_t)((uint64_t)low + (random_bits(r) >> 11) % ((uint64_t)high - (uint64_t)low + 1));
 }
 static inline bool random_chance(harness_random *r, int one_in) { return random_between(r, 1, one_in) == 1; }
 

@@ -213,11 +213,32 @@ static void gather_rows(const itg_conv_task *t, const gemm_shape *s, const uint8
   }
 }
 
+// Rows of a 1x1 convolution, where they are in the input.
+static void point_at_rows(const itg_conv_task *t, const uint8_t *in, size_t group, size_t first, size_t count,
+                          const uint8_t **rows) {
+  const size_t pixel = (size_t)t->in_c * element_bytes(t->in_type);
+  const size_t width = (size_t)t->out_w, height = (size_t)t->out_h;
+  in += group * (size_t)(t->in_c / t->group) * element_bytes(t->in_type);
+  if (t->stride_h == 1 && t->stride_w == 1 && t->out_h == t->in_h && t->out_w == t->in_w) {
+    for (size_t r = 0; r < count; r++) rows[r] = in + (first + r) * pixel;
+    return;
+  }
+  size_t x = first % width, line = first / width;
+  for (size_t r = 0; r < count; r++) {
+    const size_t y = line / height * (size_t)t->in_h + line % height * (size_t)t->stride_h;
+    rows[r] = in + (y * (size_t)t->in_w + x * (size_t)t->stride_w) * pixel;
+    if (++x == width) {
+      x = 0;
+      line++;
+    }
+  }
+}
+
 static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
   const itg_conv_task *c = &task->conv;
   const gemm_shape s = shape_of(task);
   const size_t row_blocks = row_blocks_of(&s), splits = splits_of(&s);
-  const size_t in_size = element_bytes(c->in_type), out_size = element_bytes(c->out_type);
+  const size_t out_size = element_bytes(c->out_type);
   const uint8_t *in = call->inputs[0];
   uint8_t *out = call->outputs[0];
   const wide_rescale wide = {.multiplier = c->multiplier,
@@ -244,15 +265,10 @@ static void gemm_run(const itg_task *task, const itg_kernel_call *call, size_t b
       } else if (!s.direct) {
         gather_rows(c, &s, in, group, first, last - first, call->scratch);
       }
-      for (size_t r = first; r < last; r++) {
-        if (!s.direct) {
-          rows[r - first] = (const uint8_t *)call->scratch + (r - first) * s.row_bytes;
-          continue;
-        }
-        const size_t line = r / (size_t)c->out_w; // batch * out_h + oy
-        const size_t y = line / (size_t)c->out_h * (size_t)c->in_h + line % (size_t)c->out_h * (size_t)c->stride_h;
-        const size_t x = r % (size_t)c->out_w * (size_t)c->stride_w;
-        rows[r - first] = in + ((y * (size_t)c->in_w + x) * (size_t)c->in_c + group * s.k) * in_size;
+      if (s.direct) {
+        point_at_rows(c, in, group, first, last - first, rows);
+      } else {
+        for (size_t r = 0; r < last - first; r++) rows[r] = (const uint8_t *)call->scratch + r * s.row_bytes;
       }
     }
     const uint8_t *packed = (const uint8_t *)call->packed + HEADER_BYTES + group * s.group_bytes;
