@@ -112,7 +112,6 @@ bool cli_get_number(const cli_arguments *arguments, const char *name, double low
 int cli_fail(const itg_diagnostic *diagnostic);
 // The same for wrong usage; returns CLI_USAGE.
 int cli_usage_error(const char *format, ...) ITG_PRINTF(1, 2);
-int cli_exit_code(itg_status status);
 // The nearest of `names` to a mistyped word, or NULL when none is near.
 const char *cli_nearest(const char *word, const char *const *names, size_t count);
 

@@ -27,7 +27,8 @@ static const itg_tensor_info *network_output(void *context, size_t index) {
   return itg_float_network_output(context, index);
 }
 
-itg_network cli_float_network(itg_float_network *network) {
+// A float network as pipelines see it.
+static itg_network wrap(itg_float_network *network) {
   return (itg_network){.context = network,
                        .input_count = itg_float_network_input_count(network),
                        .output_count = itg_float_network_output_count(network),
@@ -59,8 +60,8 @@ itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic 
   itg_status status = open_model(folder, model, "fr_detect.onnx", diagnostic, &faces->detector);
   if (status == ITG_OK) status = open_model(folder, model, "fr_landmark.onnx", diagnostic, &faces->landmarks);
   if (status == ITG_OK)
-    status = itg_face_pipeline_create(cli_float_network(faces->detector), cli_float_network(faces->landmarks),
-                                      (itg_network){0}, diagnostic, &faces->pipeline);
+    status = itg_face_pipeline_create(wrap(faces->detector), wrap(faces->landmarks), (itg_network){0}, diagnostic,
+                                      &faces->pipeline);
   if (status != ITG_OK) {
     cli_faces_close(faces);
     return status;

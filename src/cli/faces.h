@@ -23,7 +23,4 @@ void cli_faces_close(cli_faces *faces); // NULL is allowed.
 // CLI_MAX_FACES. No face is no error: the count is 0.
 ITG_MUST_USE itg_status cli_faces_crops(cli_faces *faces, const char *path, bool all, itg_diagnostic *diagnostic,
                                         uint8_t *crops, size_t *count);
-// A float network as pipelines see it.
-itg_network cli_float_network(itg_float_network *network);
-
 #endif

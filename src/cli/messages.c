@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 
-int cli_exit_code(itg_status status) {
+static int exit_code_of(itg_status status) {
   switch (status) {
   case ITG_OK: return CLI_OK;
   case ITG_ERROR_ARGUMENT: return CLI_USAGE;
@@ -36,7 +36,7 @@ int cli_fail(const itg_diagnostic *diagnostic) {
   fprintf(stderr, "%s", diagnostic->message[0] ? diagnostic->message : itg_status_name(diagnostic->status));
   if (diagnostic->subject[0]) fprintf(stderr, " (%s)", diagnostic->subject);
   fputc('\n', stderr);
-  return cli_exit_code(diagnostic->status);
+  return exit_code_of(diagnostic->status);
 }
 
 int cli_usage_error(const char *format, ...) {

@@ -358,8 +358,6 @@ void cli_samples_close(cli_samples *samples) {
   free(samples);
 }
 
-size_t cli_samples_count(const cli_samples *samples) { return samples->count; }
-
 static itg_status read_sample(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic) {
   const cli_sample_view *view = context;
   cli_samples *samples = view->samples;

@@ -27,7 +27,6 @@ typedef struct cli_samples cli_samples; // One thread at a time.
 ITG_MUST_USE itg_status cli_samples_open(const char *const *specs, size_t count, const cli_sample_options *options,
                                          itg_diagnostic *diagnostic, cli_samples **out);
 void cli_samples_close(cli_samples *samples);
-size_t cli_samples_count(const cli_samples *samples);
 // All samples from `first`, every `step`-th; valid while `samples` and `view` (filled here) are.
 typedef struct cli_sample_view {
   cli_samples *samples;

@@ -13,7 +13,8 @@ static itg_status bad_shape(const char *text, itg_diagnostic *diagnostic) {
            "for example input=1x3x640x640");
 }
 
-itg_status itg_parse_shape(const char *text, itg_arena *arena, itg_diagnostic *diagnostic, itg_import_shape *out) {
+// "input=1x3x640x640": dimensions from 1, at most ITG_MAX_RANK of them; "input=scalar" has none. The name is copied.
+static itg_status parse_shape(const char *text, itg_arena *arena, itg_diagnostic *diagnostic, itg_import_shape *out) {
   const char *equals = strrchr(text, '=');
   if (!equals || equals == text) return bad_shape(text, diagnostic);
   itg_import_shape shape = {itg_arena_string(arena, text, (size_t)(equals - text)), {0}};
@@ -59,7 +60,7 @@ itg_status itg_source_import(const char *path, const itg_source_options *options
   itg_status status = ITG_OK;
   if (!shapes) status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
   for (size_t i = 0; i < count && status == ITG_OK; i++)
-    status = itg_parse_shape(options->shapes[i], &arena, diagnostic, &shapes[i]);
+    status = parse_shape(options->shapes[i], &arena, diagnostic, &shapes[i]);
   if (status == ITG_OK) {
     const itg_import_options import = {.shapes = shapes, .shape_count = count, .batch_is_one = true};
     status = itg_import_onnx(path, &import, problems, diagnostic, out);
