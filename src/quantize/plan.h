@@ -51,6 +51,8 @@ size_t itg_plan_group(itg_quantize_plan *plan, size_t index);
 // both may share an encoding.
 bool itg_op_moves_codes(itg_op op);
 
+// import_qdq.c: QuantizeLinear/DequantizeLinear pairs around activations become encodings. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_import_qdq(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 // masks.c: scales attention masks of huge negative numbers down to what Softmax needs. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_plan_masks(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 // precision.c: bits of every entry, and Converts (IDENTITY nodes whose sides have different encodings) where a reader

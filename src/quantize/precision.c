@@ -18,12 +18,14 @@ static bool is_activation(const itg_quantize_plan *plan, const itg_tensor *tenso
 }
 
 static void apply_recipe(itg_quantize_plan *plan, int32_t base) {
-  for (size_t i = 0; i < plan->count; i++) plan->entries[i].bits = base;
+  for (size_t i = 0; i < plan->count; i++) {
+    if (!plan->entries[i].chosen) plan->entries[i].bits = base; // Imported encodings are chosen already.
+  }
   ITG_FOR_EACH_NODE(node, plan->graph) {
     const itg_node_choice choice = itg_recipe_choice(plan->recipe, node);
     for (int32_t i = 0; i < node->output_count; i++) {
       itg_activation_entry *entry = itg_plan_entry(plan, node->outputs[i]);
-      if (!entry) continue;
+      if (!entry || entry->tensor->encoding) continue;
       entry->range_method = choice.range_method;
       if (!choice.activation_bits) continue;
       entry->bits = choice.activation_bits;

@@ -82,6 +82,7 @@ static itg_status add_entries(itg_quantize_plan *plan, itg_diagnostic *diagnosti
 
 static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
   ITG_TRY(add_entries(plan, diagnostic));
+  ITG_TRY(itg_plan_import_qdq(plan, diagnostic));
   ITG_TRY(itg_plan_masks(plan, diagnostic));
   ITG_TRY(itg_plan_precision(plan, diagnostic));
   itg_plan_groups(plan);

@@ -110,7 +110,10 @@ static itg_status set_encodings(range_work *work, itg_diagnostic *diagnostic) {
   itg_quantize_plan *plan = work->plan;
   for (size_t i = 0; i < work->group_count; i++) {
     const group *g = &work->groups[i];
-    const itg_encoding *encoding = encode_group(plan->graph, &plan->entries[g->root], g);
+    const itg_encoding *encoding = NULL; // One that came with the model wins.
+    for (size_t m = 0; m < g->count && !encoding; m++)
+      encoding = plan->entries[work->members[g->first + m]].tensor->encoding;
+    if (!encoding) encoding = encode_group(plan->graph, &plan->entries[g->root], g);
     ITG_TRY_MEMORY(encoding, diagnostic);
     for (size_t m = 0; m < g->count; m++) {
       itg_tensor *tensor = plan->entries[work->members[g->first + m]].tensor;

@@ -189,6 +189,52 @@ static void huge_mask_constants_are_scaled_down(void **state) {
   itg_graph_destroy(graph);
 }
 
+static itg_tensor *quantize_pair(itg_graph *graph, itg_tensor *x, float scale, itg_dtype type, int32_t zero) {
+  const itg_shape scalar = {0};
+  const uint16_t code = (uint16_t)zero; // Little endian: the first byte is the 8-bit code.
+  itg_tensor *s = itg_graph_add_constant(graph, "scale", ITG_DTYPE_F32, &scalar, &scale);
+  itg_tensor *z = itg_graph_add_constant(graph, "zero", type, &scalar, &code);
+  itg_attributes attributes = {.axis = {.axis = -1}};
+  itg_tensor *q = NET_NODE(graph, ITG_OP_QUANTIZE_LINEAR, attributes, NULL, x, s, z);
+  return NET_NODE(graph, ITG_OP_DEQUANTIZE_LINEAR, attributes, NULL, q, s, z);
+}
+
+static void encodings_that_came_with_the_model_are_kept(void **state) {
+  (void)state;
+  itg_graph *graph = net_create();
+  itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(4, 1, 6, 5, 8));
+  itg_tensor *a = quantize_pair(graph, x, 0.02f, ITG_DTYPE_S8, -60);
+  itg_tensor *conv =
+      NET_NODE(graph, ITG_OP_CONV, conv_attributes(), NULL, a, net_weight(graph, net_shape(4, 8, 1, 1, 8)));
+  itg_tensor *b = quantize_pair(graph, conv, 0.125f, ITG_DTYPE_U8, 100);
+  const itg_shape flat = net_shape(2, 6, 40, 0, 0);
+  itg_tensor *view = NET_NODE(graph, ITG_OP_RESHAPE, net_no_attributes, &flat, b);
+  itg_tensor *c = quantize_pair(graph, view, 0.125f, ITG_DTYPE_U8, 100);
+  assert_true(itg_graph_add_output(graph, quantize_pair(graph, c, 0.0005f, ITG_DTYPE_U16, 30000)));
+  itg_recipe recipe;
+  assert_int_equal(itg_recipe_builtin("a8w8+s16", NULL, &recipe), ITG_OK);
+  itg_graph *quantized, *legal;
+  const net_samples samples = {graph, -1, 3, 5, 99};
+  net_quantize(graph, &samples, &recipe, 1, &quantized, &legal);
+  ITG_FOR_EACH_NODE(node, quantized) {
+    assert_true(node->op != ITG_OP_QUANTIZE_LINEAR && node->op != ITG_OP_DEQUANTIZE_LINEAR);
+  }
+  assert_int_equal(encoding_of(quantized, "x")->zero_points[0], 68);
+  assert_true(encoding_of(quantized, "x")->scales[0] == (double)0.02f);
+  assert_int_equal(encoding_of(quantized, "Conv")->zero_points[0], 100);
+  const itg_encoding *output = quantized->outputs[0]->encoding;
+  assert_int_equal(output->storage, ITG_DTYPE_U16);
+  assert_int_equal(output->zero_points[0], 30000);
+  // The float graph rounds to the same codes (ties apart), so only the wide output's own rounding is left.
+  const net_result result = net_compare(graph, legal, 1, 2);
+  assert_true(result.largest_error <= 251); // One code of 0.125 in units of 0.0005, where a tie went the other way.
+  assert_true(result.sqnr_db > 50);
+  itg_graph_destroy(legal);
+  itg_graph_destroy(quantized);
+  itg_recipe_free(&recipe);
+  itg_graph_destroy(graph);
+}
+
 static void threads_do_not_change_a_byte(void **state) {
   (void)state;
   itg_graph *graph = residual_block();
@@ -252,6 +298,7 @@ int main(void) {
       cmocka_unit_test(weights_and_biases_fit_their_types),
       cmocka_unit_test(second_operands_are_symmetric),
       cmocka_unit_test(huge_mask_constants_are_scaled_down),
+      cmocka_unit_test(encodings_that_came_with_the_model_are_kept),
       cmocka_unit_test(threads_do_not_change_a_byte),
       cmocka_unit_test(weights_must_be_constant_and_finite),
   };
