@@ -67,7 +67,8 @@ void itg_plan_copy(const itg_node *node, itg_copy_task *task) {
   case ITG_OP_SLICE:
     for (int i = 0; i < out->rank; i++) {
       task->offset += node->attributes.slice.start[i] * strides[i];
-      add_dimension(task, (walk){out->dims[i], node->attributes.slice.step[i] * strides[i]});
+      // The step of a dimension of 1 is never taken and may be any number.
+      if (out->dims[i] > 1) add_dimension(task, (walk){out->dims[i], node->attributes.slice.step[i] * strides[i]});
     }
     break;
   case ITG_OP_EXPAND:

@@ -153,6 +153,17 @@ static void slice_walks_forward_and_backward(void **state) {
   free(y);
 }
 
+static void the_step_of_a_single_element_may_be_huge(void **state) {
+  (void)state;
+  fixture f = start();
+  itg_tensor *x = add_input(&f, SHAPE(6, 7));
+  itg_node *node = add_node(&f, ITG_OP_SLICE, 1, &x, SHAPE(1, 3));
+  node->attributes.slice = (itg_slice_attributes){{2, 1}, {INT64_MAX / 3, 2}};
+  uint8_t *y = run(&f, NULL);
+  for (int j = 0; j < 3; j++) assert_int_equal(y[j], code_at(0, 2 * 7 + 1 + 2 * j));
+  free(y);
+}
+
 static void expand_and_tile_repeat(void **state) {
   (void)state;
   fixture f = start();
@@ -321,6 +332,7 @@ int main(void) {
       cmocka_unit_test(transpose_moves_codes),
       cmocka_unit_test(a_transpose_that_moves_nothing_is_no_step),
       cmocka_unit_test(slice_walks_forward_and_backward),
+      cmocka_unit_test(the_step_of_a_single_element_may_be_huge),
       cmocka_unit_test(expand_and_tile_repeat),
       cmocka_unit_test(blocks_move_between_depth_and_space),
       cmocka_unit_test(concat_joins_along_any_axis),
