@@ -88,9 +88,10 @@ static itg_status convert(itg_graph *graph, itg_node *node, bool *changed, itg_d
 }
 
 static bool is_left_constant(const itg_node *node) {
+  if (node->op != ITG_OP_MATMUL) return false;
   const itg_tensor *a = node->inputs[0], *b = node->inputs[1];
-  return node->op == ITG_OP_MATMUL && itg_tensor_is_constant(a) && !itg_tensor_is_constant(b) && a->shape.rank == 2 &&
-         b->shape.rank >= 2 && itg_dtype_is_rewritable(a->dtype) && !node->attributes.gemm.transpose_a;
+  return itg_tensor_is_constant(a) && !itg_tensor_is_constant(b) && a->shape.rank == 2 && b->shape.rank >= 2 &&
+         itg_dtype_is_rewritable(a->dtype) && !node->attributes.gemm.transpose_a;
 }
 
 static itg_status convert_left(itg_graph *graph, itg_node *node, bool *changed, itg_diagnostic *diagnostic) {
