@@ -117,6 +117,11 @@ void cli_print_accuracy(FILE *stream, const itg_output_accuracy *outputs, size_t
             output->name, output->integer_margin, output->float_margin, 100 * output->integer_verification,
             100 * output->float_verification);
   }
+  for (size_t i = 0; i < count; i++) {
+    if (outputs[i].cosine_mean < 0.95)
+      fprintf(stream, "  note: %s is far from float; try -p a16w8, or more and better calibration samples\n",
+              outputs[i].name);
+  }
 }
 
 itg_source_options cli_source_options(const cli_arguments *arguments, const char ***shapes) {

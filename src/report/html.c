@@ -8,6 +8,8 @@
 #include "report/report.h"
 #include "tensor/dtype.h"
 
+static const double NEAR_COSINE = 0.95; // Below it the page does not speak of success.
+
 static const char STYLE[] =
     ":root{color-scheme:light "
     "dark;--ink:#1c2024;--soft:#60666d;--line:#d9dde1;--paper:#fff;--mark:#2563a8;--same:#b4540a;"
@@ -62,7 +64,16 @@ static void text_row(FILE *stream, const char *label, const char *format, ...) {
 
 static double mebibytes(size_t bytes) { return (double)bytes / (1 << 20); }
 
+// The first output that is not near float any more, or NULL.
+static const itg_output_accuracy *far_output(const itg_report *report) {
+  for (size_t i = 0; i < report->output_count; i++) {
+    if (report->outputs[i].summary.cosine_mean < NEAR_COSINE) return &report->outputs[i].summary;
+  }
+  return NULL;
+}
+
 static void write_head(FILE *stream, const itg_report *report) {
+  const itg_output_accuracy *far = far_output(report);
   fputs("<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">"
         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Intaglio: ",
         stream);
@@ -80,6 +91,11 @@ static void write_head(FILE *stream, const itg_report *report) {
     fputs("<p class=\"bad\">Collapsed: ", stream);
     itg_html_text(stream, report->collapse_reason ? report->collapse_reason : "the accuracy is lost");
     fputs("</p>", stream);
+  } else if (far) {
+    fputs("<p class=\"bad\">Not collapsed, but far from float: output ", stream);
+    itg_html_text(stream, far->name);
+    fprintf(stream, " has a mean cosine of %.3f. Try a higher precision (a16w8) or more calibration samples.</p>",
+            far->cosine_mean);
   } else {
     fputs("<p class=\"good\">The integer program keeps what the float model can do on these samples.</p>", stream);
   }
