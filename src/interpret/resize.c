@@ -83,7 +83,9 @@ static itg_status prepare_axis(const itg_call *call, int d, resize_axis *axis, i
                                itg_diagnostic *diagnostic) {
   const itg_resize_attributes *a = &call->node->attributes.resize;
   const double stretch = a->antialias && a->mode != ITG_RESIZE_NEAREST && a->scale[d] < 1 ? a->scale[d] : 1;
-  const double support = (a->mode == ITG_RESIZE_CUBIC ? 2 : 1) / stretch;
+  // A filter wider than the input sees nothing more, however small the scale.
+  const double widest = axis->in < 1 << 28 ? (double)axis->in + 1 : (double)(1 << 28);
+  const double support = fmin((a->mode == ITG_RESIZE_CUBIC ? 2 : 1) / stretch, widest < 2 ? 2 : widest);
   axis->taps = a->mode == ITG_RESIZE_NEAREST ? 1 : (stretch < 1 ? (int)ceil(2 * support) + 1 : (int)(2 * support));
   const size_t entries = (size_t)axis->out * (size_t)axis->taps;
   axis->indices = itg_arena_array(arena, entries, sizeof *axis->indices);
@@ -134,6 +136,9 @@ itg_status itg_prepare_resize(const itg_call *call, itg_preparation *preparation
       ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, call->node->name, "cannot resize an empty dimension");
     const bool cropped = a->coordinates == ITG_RESIZE_TF_CROP && (a->roi_start[d] != 0 || a->roi_end[d] != 1);
     if (in[d] == out[d] && !cropped) continue;
+    if (!(a->scale[d] > 0) || !isfinite(a->scale[d]))
+      ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, call->node->name, "scale %g of dimension %d is not positive", a->scale[d],
+               d);
     resize_axis *axis = &plan->axes[plan->axis_count++];
     *axis = (resize_axis){.in = in[d], .out = out[d]};
     axis->outer = (int64_t)itg_dims_product(out, 0, d); // Dimensions before it have been resized.

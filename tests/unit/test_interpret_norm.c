@@ -262,6 +262,28 @@ static void resizes_follow_onnx(void **state) {
   assert_close(y, (const float[]){1, 10, 1.5f, 15, 2.5f, 25, 3, 30}, 8, 1e-6);
 }
 
+static void hostile_scales_do_no_harm(void **state) {
+  (void)state;
+  const test_value x = F32(DIMS(1, 1, 1, 3), 1, 1, 1);
+  float y[2];
+  for (int mode = ITG_RESIZE_NEAREST; mode <= ITG_RESIZE_CUBIC; mode++) {
+    for (int antialias = 0; antialias < 2; antialias++) {
+      static const double scales[] = {1e-300, 0, -1, NAN, INFINITY, 1e300};
+      for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        const itg_attributes attributes = {
+            .resize = {.mode = mode, .antialias = antialias, .cubic_a = -.75, .scale = {1, 1, 1, scales[i]}}};
+        const itg_shape shape = DIMS(1, 1, 1, 2);
+        const bool valid = scales[i] > 0 && isfinite(scales[i]);
+        assert_int_equal(test_run_node(ITG_OP_RESIZE, &attributes, &x, 1, (const itg_dtype[]){ITG_DTYPE_F32}, &shape,
+                                       (void *const[]){y}, 1),
+                         valid ? ITG_OK : ITG_ERROR_FORMAT);
+        if (valid && mode == ITG_RESIZE_NEAREST)
+          assert_true(y[0] == 1 && y[1] == 1); // Any pixel, but one of the input.
+      }
+    }
+  }
+}
+
 static void quantized_operations_round_half_to_even_and_saturate(void **state) {
   (void)state;
   const itg_shape shape = DIMS(6), scalar = SCALAR;
@@ -367,6 +389,7 @@ int main(void) {
       cmocka_unit_test(normalisations_follow_their_formulas),
       cmocka_unit_test(affine_operations_follow_their_formulas),
       cmocka_unit_test(resizes_follow_onnx),
+      cmocka_unit_test(hostile_scales_do_no_harm),
       cmocka_unit_test(quantized_operations_round_half_to_even_and_saturate),
       cmocka_unit_test(matrix_products_broadcast_their_batches),
   };
