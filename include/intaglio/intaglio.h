@@ -95,6 +95,10 @@ typedef struct itg_session_options {
   const char *cpu;       // Highest instruction set to use: "reference", "avx2", "avxvnni", "avx512vnni", "neon", ...;
                          // NULL: $INTAGLIO_CPU, or else the best there is.
   int profile;           // Nonzero: record the time of each step (itg_session_step_profile).
+  const char
+      *backend;       // "cpu" (default when NULL) or "qnn": the vendor's library, with the context that the file holds.
+  const char *target; // "qnn": which of the file's contexts ("qcs6490"); NULL when it holds one only.
+  const char *qnn_directory; // "qnn": folder of the vendor's library; NULL: searched.
 } itg_session_options;
 
 ITG_API void itg_session_options_default(itg_session_options *options);
@@ -131,6 +135,16 @@ typedef struct itg_step_info {
 } itg_step_info;
 ITG_API size_t itg_session_step_count(const itg_session *session);
 ITG_API ITG_MUST_USE itg_status itg_session_step(const itg_session *session, size_t index, itg_step_info *out);
+// Where a run takes place, as the vendor's library itself reports it.
+typedef struct itg_proof {
+  const char *sentence; // In plain words; lives as long as the session, rewritten by each call.
+  int on_device;        // 1 only when the library reported accelerator RPC time, which the simulator never does.
+  size_t ops_on_npu, ops_total;
+  uint64_t cycles, host_rpc_microseconds, accelerator_rpc_microseconds, accelerator_microseconds;
+} itg_proof;
+// Runs once more, profiled. On the CPU: zeros and a sentence that says so. Errors: ARGUMENT when an input was never set,
+// those of itg_session_run.
+ITG_API ITG_MUST_USE itg_status itg_session_proof(itg_session *session, itg_diagnostic *diagnostic, itg_proof *out);
 // Name of the highest instruction set in use, e.g. "avx512vnni".
 ITG_API const char *itg_session_cpu(const itg_session *session);
 

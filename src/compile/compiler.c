@@ -211,7 +211,7 @@ static itg_status quantize(compile_run *run) {
 }
 
 static void add_section(compile_run *run, const char *name, const char *text) {
-  run->sections[run->section_count++] = (itg_metadata_section){name, text, strlen(text)};
+  run->sections[run->section_count++] = (itg_metadata_section){name, text, strlen(text), false};
 }
 
 static itg_status describe_origin(compile_run *run) {

@@ -8,6 +8,7 @@ typedef struct itg_metadata_section { // A named JSON text: "provenance", "accur
   const char *name;
   const char *text;
   size_t size;
+  bool is_context; // Bytes of a context prepared for an NPU (npu/qnn/stored.h) instead; `name` is the target's.
 } itg_metadata_section;
 
 // Writes a LEGAL graph. Deterministic: equal graphs and sections give equal bytes. The file appears whole or not at all.

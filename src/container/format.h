@@ -50,7 +50,7 @@ static_assert(offsetof(itg_file_header, file_size) == 16 && offsetof(itg_file_he
                   offsetof(itg_file_header, header_checksum) == 56,
               "file format");
 
-// Section types. Each occurs exactly once and in this order, except CONSTANTS (pieces 0, 1, ..) and METADATA (any number).
+// Section types. Each occurs exactly once and in this order, except CONSTANTS (pieces 0, 1, ..), METADATA and CONTEXT (any number).
 enum {
   ITG_SECTION_STRINGS = 1,         // Bytes.
   ITG_SECTION_VARIANTS = 2,        // itg_file_variant[]
@@ -63,14 +63,15 @@ enum {
   ITG_SECTION_ZERO_POINTS = 9,     // int32_t[]
   ITG_SECTION_CONSTANTS = 10,      // Dense row-major data, each constant at a multiple of 64, at most 256 MiB a piece.
   ITG_SECTION_METADATA = 11,       // A text (JSON), named by the entry; no NUL at its end.
+  ITG_SECTION_CONTEXT = 12,        // Prepared for one NPU (npu/qnn/stored.h), named by the entry. Always OPTIONAL.
   ITG_SECTION_OPTIONAL = 1u << 31, // Flag in the type: readers that do not know the section skip it.
 };
 enum { ITG_SECTION_TABLES = 9 }; // Types 1..9 are single sections.
 
 typedef struct itg_file_section {
   uint32_t type;
-  uint32_t ordinal;  // CONSTANTS: number of the piece. METADATA: number of the text. Others 0.
-  uint32_t name;     // METADATA: string. Others 0.
+  uint32_t ordinal;  // CONSTANTS: number of the piece. METADATA, CONTEXT: number among its kind. Others 0.
+  uint32_t name;     // METADATA, CONTEXT: string. Others 0.
   uint32_t reserved; // 0
   uint64_t offset;   // From the start of the file; a multiple of 64; sections lie in the order of the table.
   uint64_t size;     // Bytes, without the zeros that follow.

@@ -216,10 +216,11 @@ static itg_status read_metadata(const file_reader *reader, itg_container *contai
   container->sections = itg_arena_array(&reader->graph->arena, sections->table_count, sizeof container->sections[0]);
   ITG_TRY_MEMORY(container->sections, reader->diagnostic);
   for (uint32_t i = 0; i < sections->table_count; i++) {
-    if (sections->table[i].type != ITG_SECTION_METADATA) continue;
+    const bool is_context = sections->table[i].type == (ITG_SECTION_CONTEXT | ITG_SECTION_OPTIONAL);
+    if (!is_context && sections->table[i].type != ITG_SECTION_METADATA) continue;
     const itg_span body = itg_sections_body(sections, i);
     container->sections[container->section_count++] = (itg_metadata_section){
-        itg_sections_string(sections, sections->table[i].name), (const char *)body.data, body.size};
+        itg_sections_string(sections, sections->table[i].name), (const char *)body.data, body.size, is_context};
   }
   return ITG_OK;
 }

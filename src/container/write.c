@@ -275,9 +275,13 @@ static itg_status lay_out(file_writer *writer, const itg_metadata_section *metad
   if (count > ITG_FILE_MAX_SECTIONS)
     ITG_FAIL(writer->diagnostic, ITG_ERROR_LIMIT, NULL, "%zu sections; the limit is %d", count, ITG_FILE_MAX_SECTIONS);
   uint32_t names[ITG_FILE_MAX_SECTIONS] = {0};
+  size_t texts = 0;
   for (size_t i = 0; i < metadata_count; i++) {
     if (!metadata[i].name || !*metadata[i].name)
       ITG_FAIL(writer->diagnostic, ITG_ERROR_ARGUMENT, NULL, "a metadata section needs a name");
+    if (!metadata[i].is_context && texts != i)
+      ITG_FAIL(writer->diagnostic, ITG_ERROR_ARGUMENT, metadata[i].name, "texts come before NPU contexts");
+    texts += !metadata[i].is_context;
     ITG_TRY(put_string(writer, metadata[i].name, &names[i])); // Before the table of strings is hashed below.
   }
   uint64_t offset = sizeof(itg_file_header) + count * sizeof(itg_file_section);
@@ -295,8 +299,9 @@ static itg_status lay_out(file_writer *writer, const itg_metadata_section *metad
       entry.checksum = hash_piece(writer, entry.ordinal);
     } else {
       const size_t number = i - ITG_SECTION_TABLES - pieces;
-      entry.type = ITG_SECTION_METADATA;
-      entry.ordinal = (uint32_t)number;
+      const bool is_context = metadata[number].is_context;
+      entry.type = is_context ? ITG_SECTION_CONTEXT | ITG_SECTION_OPTIONAL : ITG_SECTION_METADATA;
+      entry.ordinal = (uint32_t)(is_context ? number - texts : number);
       entry.name = names[number];
       entry.size = metadata[number].size;
       entry.checksum = XXH3_64bits(metadata[number].text, metadata[number].size);
@@ -312,6 +317,7 @@ static bool emit(const file_writer *writer, const itg_metadata_section *metadata
                  sink_function sink, void *context) {
   const itg_file_section *entries = (const itg_file_section *)table->data;
   const uint32_t count = (uint32_t)(table->size / sizeof *entries);
+  const uint32_t first_metadata = ITG_SECTION_TABLES + (uint32_t)(writer->piece_sizes.size / sizeof(uint64_t));
   itg_file_header header = {.magic = ITG_FILE_MAGIC,
                             .major = ITG_FILE_MAJOR,
                             .minor = ITG_FILE_MINOR,
@@ -329,8 +335,8 @@ static bool emit(const file_writer *writer, const itg_metadata_section *metadata
     bool written;
     if (entries[i].type == ITG_SECTION_CONSTANTS)
       written = emit_piece(writer, entries[i].ordinal, sink, context);
-    else if (entries[i].type == ITG_SECTION_METADATA)
-      written = sink(context, metadata[entries[i].ordinal].text, (size_t)entries[i].size);
+    else if (i >= first_metadata)
+      written = sink(context, metadata[i - first_metadata].text, (size_t)entries[i].size);
     else
       written = sink(context, writer->tables[entries[i].type].data, (size_t)entries[i].size);
     if (!written) return false;

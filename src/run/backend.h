@@ -25,8 +25,11 @@ typedef struct itg_backend {
   size_t (*step_count)(const void *state);
   void (*step)(const void *state, size_t index, itg_step_info *out); // index < step_count
   const char *(*processor)(const void *state);                       // What runs it: "avx512vnni", ..
+  // Runs once with the library's own events and says where that was. NULL: there is nothing to prove.
+  itg_status (*proof)(void *state, itg_diagnostic *diagnostic, itg_proof *out);
 } itg_backend;
 
 extern const itg_backend itg_backend_cpu;
+extern const itg_backend itg_backend_qnn; // qnn.c
 
 #endif

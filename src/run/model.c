@@ -91,7 +91,7 @@ const itg_tensor_info *itg_model_output(const itg_model *model, size_t index) {
 const char *itg_model_metadata(const itg_model *model, const char *name, size_t *size) {
   for (size_t i = 0; i < model->container.section_count; i++) {
     const itg_metadata_section *section = &model->container.sections[i];
-    if (strcmp(section->name, name) != 0) continue;
+    if (section->is_context || strcmp(section->name, name) != 0) continue;
     if (size) *size = section->size;
     return section->text;
   }

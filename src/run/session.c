@@ -32,12 +32,25 @@ static itg_status complete_options(const itg_session_options *given, itg_diagnos
   return ITG_OK;
 }
 
+static itg_status choose_backend(const itg_session_options *options, itg_diagnostic *diagnostic,
+                                 const itg_backend **out) {
+  static const itg_backend *const backends[] = {&itg_backend_cpu, &itg_backend_qnn};
+  for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+    if (options->backend && strcmp(options->backend, backends[i]->name) != 0) continue;
+    *out = backends[i]; // The CPU when nothing was asked for.
+    return ITG_OK;
+  }
+  ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, options->backend, "unknown backend; there are cpu and qnn");
+}
+
 itg_status itg_session_workspace_size(const itg_model *model, const itg_session_options *options,
                                       itg_diagnostic *diagnostic, size_t *out) {
   if (!model || !out) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "model and out must not be NULL");
   itg_session_options complete;
   ITG_TRY(complete_options(options, diagnostic, &complete));
-  return itg_backend_cpu.workspace_size(model, &complete, diagnostic, out);
+  const itg_backend *backend = NULL;
+  ITG_TRY(choose_backend(&complete, diagnostic, &backend));
+  return backend->workspace_size(model, &complete, diagnostic, out);
 }
 
 static itg_status check_workspace(const itg_session *session, const itg_session_options *options,
@@ -64,10 +77,12 @@ itg_status itg_session_create(const itg_model *model, const itg_session_options 
   if (!model || !out) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "model and out must not be NULL");
   itg_session_options complete;
   ITG_TRY(complete_options(options, diagnostic, &complete));
+  const itg_backend *backend = NULL;
+  ITG_TRY(choose_backend(&complete, diagnostic, &backend));
   itg_session *session = calloc(1, sizeof *session);
   ITG_TRY_MEMORY(session, diagnostic);
   session->model = model;
-  session->backend = &itg_backend_cpu;
+  session->backend = backend;
   const itg_status status = prepare(session, &complete, diagnostic);
   if (status != ITG_OK) {
     itg_session_destroy(session);
@@ -147,6 +162,16 @@ itg_status itg_session_step(const itg_session *session, size_t index, itg_step_i
   if (index >= itg_session_step_count(session)) return ITG_ERROR_ARGUMENT;
   session->backend->step(session->state, index, out);
   return ITG_OK;
+}
+
+itg_status itg_session_proof(itg_session *session, itg_diagnostic *diagnostic, itg_proof *out) {
+  *out = (itg_proof){.sentence = "computed by the CPU"};
+  if (!session->backend->proof) return ITG_OK;
+  for (size_t i = 0; i < itg_model_input_count(session->model); i++) {
+    if (!session->is_set[i])
+      ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, session->model->inputs[i].name, "input %zu was never set", i);
+  }
+  return session->backend->proof(session->state, diagnostic, out);
 }
 
 const char *itg_session_cpu(const itg_session *session) { return session->backend->processor(session->state); }

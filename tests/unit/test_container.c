@@ -21,12 +21,13 @@ typedef struct file_bytes {
   size_t size;
 } file_bytes;
 
-static const itg_metadata_section metadata[] = {{"provenance", "{\"tool\": 1}", 11}, {"accuracy", "[]", 2}};
+static const itg_metadata_section metadata[] = {
+    {"provenance", "{\"tool\": 1}", 11, false}, {"accuracy", "[]", 2, false}, {"a chip", "\x01\x00\xff", 3, true}};
 
 static file_bytes encode(const itg_graph *graph) {
   file_bytes bytes = {0};
   itg_diagnostic diagnostic = {0};
-  const itg_status status = itg_container_encode(graph, metadata, 2, &diagnostic, &bytes.data, &bytes.size);
+  const itg_status status = itg_container_encode(graph, metadata, 3, &diagnostic, &bytes.data, &bytes.size);
   if (status != ITG_OK) print_error("%s: %s\n", diagnostic.subject, diagnostic.message);
   assert_int_equal(status, ITG_OK);
   return bytes;
@@ -80,10 +81,11 @@ static void a_graph_comes_back(void **state) {
   }
   assert_int_equal(container.graph->output_count, 2);
   assert_string_equal(container.graph->outputs[1]->name, "sum");
-  assert_int_equal(container.section_count, 2);
+  assert_int_equal(container.section_count, 3);
   assert_string_equal(container.sections[1].name, "accuracy");
   assert_int_equal(container.sections[0].size, 11);
   assert_memory_equal(container.sections[0].text, "{\"tool\": 1}", 11);
+  assert_true(container.sections[2].is_context && container.sections[2].size == 3);
   itg_graph_destroy(container.graph);
   itg_graph_destroy(graph);
   free(bytes.data);
@@ -99,7 +101,7 @@ static void equal_graphs_give_equal_bytes(void **state) {
   assert_true(descriptor >= 0);
   close(descriptor);
   itg_graph *graph = builder_small_graph();
-  assert_int_equal(itg_container_write(path, graph, metadata, 2, NULL), ITG_OK);
+  assert_int_equal(itg_container_write(path, graph, metadata, 3, NULL), ITG_OK);
   itg_mapped_file file;
   assert_int_equal(itg_mapped_file_open(path, NULL, &file), ITG_OK);
   assert_int_equal(file.bytes.size, first.size);

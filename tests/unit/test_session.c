@@ -25,7 +25,7 @@ static size_t size;
 
 static int make_file(void **state) {
   (void)state;
-  static const itg_metadata_section sections[] = {{"provenance", "{}", 2}};
+  static const itg_metadata_section sections[] = {{"provenance", "{}", 2, false}};
   graph = builder_small_graph();
   return itg_container_encode(graph, sections, 1, NULL, &bytes, &size) != ITG_OK;
 }

@@ -24,6 +24,7 @@ typedef struct result_header {
   int32_t status;
   uint32_t input_count, output_count;
   uint64_t size, op_count;
+  itg_qnn_version core;
   char build[128];
   char message[384], subject[160];
 } result_header;
@@ -59,6 +60,7 @@ static void child(const itg_graph *graph, const itg_target *target, const itg_qn
   header.size = blob.size;
   header.op_count = blob.op_count;
   memcpy(header.build, blob.build, sizeof header.build);
+  header.core = blob.core;
   memcpy(header.message, why.message, sizeof header.message);
   memcpy(header.subject, why.subject, sizeof header.subject);
   bool written = write_all(file, &header, sizeof header);
@@ -130,6 +132,7 @@ static itg_status read_result(itg_span bytes, itg_diagnostic *diagnostic, itg_qn
   memcpy(blob.inputs, first.data, inputs);
   memcpy(blob.outputs, second.data, outputs);
   memcpy(blob.build, header.build, sizeof blob.build);
+  blob.core = header.core;
   *out = blob;
   return ITG_OK;
 }

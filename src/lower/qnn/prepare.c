@@ -56,6 +56,7 @@ static itg_status build(itg_qnn_builder *b, itg_qnn_handle context, int level, i
   blob->size = written;
   blob->op_count = b->op_count;
   memcpy(blob->build, b->library->build, sizeof blob->build);
+  blob->core = b->library->core;
   // A target that was not taken over is noticed here: the binary says what it was made for.
   return itg_qnn_blob_check(blob->data, blob->size, b->target, b->diagnostic);
 }

@@ -17,8 +17,9 @@ typedef struct itg_qnn_blob {
   size_t size;
   itg_qnn_port *inputs, *outputs; // malloc'ed; order of the graph
   uint32_t input_count, output_count;
-  size_t op_count; // QNN operations.
-  char build[128]; // Of the library that made it.
+  size_t op_count;      // QNN operations.
+  char build[128];      // Of the library that made it,
+  itg_qnn_version core; // and its core API.
 } itg_qnn_blob;
 
 // Name of the one graph inside every context binary of ours.

@@ -1,0 +1,85 @@
+// See stored.h.
+#include "npu/qnn/stored.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { ALIGNMENT = 64 };
+
+static size_t blob_offset(size_t ports) {
+  return itg_align_up(sizeof(itg_qnn_stored_header) + ports * sizeof(itg_qnn_stored_port), ALIGNMENT);
+}
+
+itg_status itg_qnn_stored_encode(const itg_target *target, itg_qnn_version core, const char *build,
+                                 int optimization_level, size_t op_count, const itg_qnn_port *inputs,
+                                 uint32_t input_count, const itg_qnn_port *outputs, uint32_t output_count,
+                                 itg_span blob, itg_diagnostic *diagnostic, uint8_t **out, size_t *size) {
+  const size_t ports = (size_t)input_count + output_count, start = blob_offset(ports);
+  uint8_t *body = calloc(start + blob.size, 1);
+  ITG_TRY_MEMORY(body, diagnostic);
+  itg_qnn_stored_header header = {.version = ITG_QNN_STORED_VERSION,
+                                  .soc_model = target->soc_model,
+                                  .arch = target->arch,
+                                  .vtcm_megabytes = target->vtcm_megabytes,
+                                  .core_major = core.major,
+                                  .core_minor = core.minor,
+                                  .optimization_level = (uint32_t)optimization_level,
+                                  .op_count = (uint32_t)op_count,
+                                  .input_count = input_count,
+                                  .output_count = output_count,
+                                  .blob_size = blob.size};
+  strncpy(header.target, target->name, sizeof header.target - 1);
+  strncpy(header.build, build, sizeof header.build - 1);
+  memcpy(body, &header, sizeof header);
+  for (size_t i = 0; i < ports; i++) {
+    const itg_qnn_port *port = i < input_count ? &inputs[i] : &outputs[i - input_count];
+    const itg_qnn_stored_port stored = {port->id, port->data_type, port->bytes};
+    memcpy(body + sizeof header + i * sizeof stored, &stored, sizeof stored);
+  }
+  if (blob.size) memcpy(body + start, blob.data, blob.size);
+  *out = body;
+  *size = start + blob.size;
+  return ITG_OK;
+}
+
+static itg_status check_header(const itg_qnn_stored_header *header, size_t size, itg_diagnostic *diagnostic) {
+  if (header->version != ITG_QNN_STORED_VERSION)
+    ITG_FAIL(diagnostic, ITG_ERROR_VERSION, NULL, "the NPU context has layout %u; this build reads %d", header->version,
+             ITG_QNN_STORED_VERSION);
+  if (header->input_count > ITG_QNN_MAX_PORTS || header->output_count > ITG_QNN_MAX_PORTS)
+    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "the NPU context has more than %d inputs or outputs",
+             ITG_QNN_MAX_PORTS);
+  const size_t start = blob_offset((size_t)header->input_count + header->output_count);
+  if (start > size || size - start != header->blob_size || header->blob_size == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "the NPU context lies about its size");
+  if (!memchr(header->target, 0, sizeof header->target) || !memchr(header->build, 0, sizeof header->build))
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "the NPU context has a name without an end");
+  return ITG_OK;
+}
+
+itg_status itg_qnn_stored_parse(itg_span body, itg_diagnostic *diagnostic, itg_qnn_stored *out) {
+  itg_qnn_stored stored = {0};
+  if (body.size < sizeof stored.header) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "the NPU context is truncated");
+  memcpy(&stored.header, body.data, sizeof stored.header);
+  const itg_qnn_stored_header *header = &stored.header;
+  ITG_TRY(check_header(header, body.size, diagnostic));
+  const itg_target *target = NULL;
+  ITG_TRY(itg_target_find(header->target, diagnostic, &target));
+  if (target->soc_model != header->soc_model || target->arch != header->arch ||
+      target->vtcm_megabytes != header->vtcm_megabytes)
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, header->target, "the NPU context contradicts the table of chips");
+  const size_t ports = (size_t)header->input_count + header->output_count, start = blob_offset(ports);
+  stored.blob = (itg_span){body.data + start, body.size - start};
+  ITG_TRY(itg_qnn_blob_check(stored.blob.data, stored.blob.size, target, diagnostic));
+  stored.inputs = calloc(ports + 1, sizeof stored.inputs[0]);
+  ITG_TRY_MEMORY(stored.inputs, diagnostic);
+  stored.outputs = stored.inputs + header->input_count;
+  for (size_t i = 0; i < ports; i++) {
+    itg_qnn_stored_port port;
+    memcpy(&port, body.data + sizeof *header + i * sizeof port, sizeof port);
+    stored.inputs[i] = (itg_qnn_port){port.id, port.data_type, (size_t)port.bytes};
+  }
+  *out = stored;
+  return ITG_OK;
+}

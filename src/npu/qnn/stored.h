@@ -1,0 +1,51 @@
+// A prepared context as it lies in a .itg file (section CONTEXT): what it was made for and by, its ports, its bytes.
+//
+// The body of the section is an itg_qnn_stored_header, input and output ports, zeros up to a multiple of 64, and the
+// vendor's context binary.
+#ifndef ITG_NPU_QNN_STORED_H
+#define ITG_NPU_QNN_STORED_H
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/span.h"
+#include "npu/qnn/context.h"
+
+enum { ITG_QNN_STORED_VERSION = 1, ITG_QNN_MAX_PORTS = 4096 };
+
+typedef struct itg_qnn_stored_header {
+  uint32_t version; // ITG_QNN_STORED_VERSION
+  uint32_t soc_model, arch, vtcm_megabytes;
+  uint32_t core_major, core_minor; // API of the library that made it; older libraries refuse it.
+  uint32_t optimization_level;
+  uint32_t op_count; // QNN operations, all on the NPU.
+  uint32_t input_count, output_count;
+  uint64_t blob_size;
+  char target[32]; // NUL-padded, as is `build`.
+  char build[128];
+} itg_qnn_stored_header;
+static_assert(sizeof(itg_qnn_stored_header) == 208, "file format");
+
+typedef struct itg_qnn_stored_port {
+  uint32_t id, data_type;
+  uint64_t bytes;
+} itg_qnn_stored_port;
+static_assert(sizeof(itg_qnn_stored_port) == 16, "file format");
+
+// A checked view; `blob` borrows from the section.
+typedef struct itg_qnn_stored {
+  itg_qnn_stored_header header;
+  itg_qnn_port *inputs, *outputs; // malloc'ed, one block: free(inputs)
+  itg_span blob;
+} itg_qnn_stored;
+
+// malloc'ed section body. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_qnn_stored_encode(const itg_target *target, itg_qnn_version core, const char *build,
+                                              int optimization_level, size_t op_count, const itg_qnn_port *inputs,
+                                              uint32_t input_count, const itg_qnn_port *outputs, uint32_t output_count,
+                                              itg_span blob, itg_diagnostic *diagnostic, uint8_t **out, size_t *size);
+// Validates everything, also what the binary itself says about its target. Errors: FORMAT, VERSION, LIMIT, DEVICE, MEMORY.
+ITG_MUST_USE itg_status itg_qnn_stored_parse(itg_span body, itg_diagnostic *diagnostic, itg_qnn_stored *out);
+static inline void itg_qnn_stored_free(itg_qnn_stored *stored) { free(stored->inputs); }
+
+#endif
