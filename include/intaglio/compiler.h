@@ -53,14 +53,18 @@ typedef struct itg_samples {
 } itg_samples;
 
 typedef struct itg_compile_options {
-  size_t struct_size;        // sizeof(itg_compile_options)
-  const char *precision;     // "a8w8", "a16w8", "a8w8+s16" (default when NULL).
-  const char *recipe;        // Path of a recipe file, or NULL for the built-in recipe of the precision.
-  itg_samples calibration;   // At least one sample.
-  itg_samples judge;         // Held-out samples for the accuracy record; count 0: the calibration samples are used and
-                             // the record says so.
-  int thread_count;          // 0: one a processor.
-  int allow_collapse;        // Write the file even when the result lost what the model could do.
+  size_t struct_size;      // sizeof(itg_compile_options)
+  const char *precision;   // "a8w8", "a16w8", "a8w8+s16" (default when NULL).
+  const char *recipe;      // Path of a recipe file, or NULL for the built-in recipe of the precision.
+  itg_samples calibration; // At least one sample.
+  itg_samples judge;       // Held-out samples for the accuracy record; count 0: the calibration samples are used and
+                           // the record says so.
+  int thread_count;        // 0: one a processor.
+  int allow_collapse;      // Write the file even when the result lost what the model could do.
+  const char *const
+      *targets;        // NPUs by name ("qcs6490", "sm8550"): the encodings follow their rules, and the file holds a
+  size_t target_count; // context for each, made by the vendor's library. 0: our own kernels only.
+  const char *qnn_directory; // Folder of the vendor's library; NULL: searched.
   const char *preprocessing; // JSON stored in the file, or NULL.
   const char *dump_after;    // Name of a pass: the graph is printed to `dump` after it. "all": after each.
   FILE *dump;
@@ -122,11 +126,12 @@ ITG_API ITG_MUST_USE itg_status itg_compiler_compile(itg_compiler *compiler, con
 // ---- comparing ----
 
 typedef struct itg_compare_options {
-  size_t struct_size;             // sizeof(itg_compare_options)
-  itg_source_options source;      // For the float model.
-  itg_samples samples;            // At least one.
-  int thread_count;               // 0: one a processor.
-  const char *cpu;                // As in itg_session_options.
+  size_t struct_size;        // sizeof(itg_compare_options)
+  itg_source_options source; // For the float model.
+  itg_samples samples;       // At least one.
+  int thread_count;          // 0: one a processor.
+  const char *cpu;           // As in itg_session_options, and the next three.
+  const char *backend, *target, *qnn_directory;
   const char *report;             // Path of the HTML report to write, or NULL.
   itg_progress_function progress; // May be NULL.
   void *progress_context;

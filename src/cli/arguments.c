@@ -178,3 +178,17 @@ bool cli_get_integer(const cli_arguments *arguments, const char *name, long low,
   *out = (int)value;
   return true;
 }
+
+bool cli_get_cpu(const cli_arguments *arguments, const char **out) {
+  const char *cpu = cli_get(arguments, "cpu"), *arithmetic = cli_get(arguments, "arithmetic");
+  if (cpu && arithmetic) {
+    cli_usage_error("--cpu and --arithmetic exclude each other");
+    return false;
+  }
+  if (arithmetic && strcmp(arithmetic, "native") != 0 && strncmp(arithmetic, "htp-", 4) != 0) {
+    cli_usage_error("--arithmetic is native, htp-v68 or htp-v73");
+    return false;
+  }
+  *out = arithmetic && strcmp(arithmetic, "native") != 0 ? arithmetic : cpu;
+  return true;
+}

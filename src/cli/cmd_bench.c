@@ -10,8 +10,13 @@
 static const cli_option options[] = {
     {"runs", 'n', "N", "timed runs (default: as many as fit in two seconds, at least 10)"},
     {"layers", 'l', NULL, "time each step of a compiled file (best over the runs)"},
+    {"proof", 0, NULL, "say where it ran, by the events of the vendor's library (--backend qnn)"},
     CLI_OPTION_SHAPE,
     CLI_OPTION_CPU,
+    CLI_OPTION_ARITHMETIC,
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_CONTEXT,
+    CLI_OPTION_QNN_DIR,
     CLI_OPTION_THREADS,
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
@@ -26,6 +31,7 @@ typedef struct bench_state {
   cli_network network;
   double *seconds; // Sorted after the runs.
   size_t runs;
+  itg_proof proof;   // Of the last run; its sentence is NULL without --proof.
   double *step_best; // Microseconds.
   size_t step_count;
 } bench_state;
@@ -109,6 +115,14 @@ static void print_text(const bench_state *bench) {
          (double)resident_bytes() / (1 << 20));
   if (known) printf(", at most %.1f MiB", (double)usage.ru_maxrss / 1024);
   printf("\n");
+  if (bench->proof.sentence) {
+    printf("proof   %s\n", bench->proof.sentence);
+    if (bench->proof.cycles)
+      printf("        %llu cycles; host RPC %llu us, accelerator RPC %llu us, accelerator %llu us\n",
+             (unsigned long long)bench->proof.cycles, (unsigned long long)bench->proof.host_rpc_microseconds,
+             (unsigned long long)bench->proof.accelerator_rpc_microseconds,
+             (unsigned long long)bench->proof.accelerator_microseconds);
+  }
   if (!cli_has(bench->arguments, "layers")) return;
   double total = 0;
   for (size_t i = 0; i < bench->step_count; i++) total += bench->step_best[i];
@@ -141,6 +155,13 @@ static void print_json(const bench_state *bench) {
          "\"cpu\": ",
          at_share(bench, 0), at_share(bench, 0.5), at_share(bench, 0.9), bench->runs, thread_count(bench));
   print_json_string(bench->network.session ? itg_session_cpu(bench->network.session) : "interpreter");
+  if (bench->proof.sentence) {
+    printf(", \"proof\": {\"sentence\": ");
+    print_json_string(bench->proof.sentence);
+    printf(", \"on_device\": %s, \"ops_on_npu\": %zu, \"ops_total\": %zu, \"cycles\": %llu}",
+           bench->proof.on_device ? "true" : "false", bench->proof.ops_on_npu, bench->proof.ops_total,
+           (unsigned long long)bench->proof.cycles);
+  }
   printf(", \"open_milliseconds\": %.4f, \"resident_bytes\": %zu", 1e3 * bench->network.open_seconds, resident_bytes());
   if (cli_has(bench->arguments, "layers")) {
     printf(", \"layers\": [");
@@ -161,6 +182,10 @@ static void print_json(const bench_state *bench) {
   printf("}\n");
 }
 
+static itg_status prove(bench_state *bench) {
+  return itg_session_proof(bench->network.session, &bench->diagnostic, &bench->proof);
+}
+
 static int measure(bench_state *bench) {
   const bool layers = cli_has(bench->arguments, "layers");
   int wanted = 0;
@@ -168,6 +193,8 @@ static int measure(bench_state *bench) {
   const int opened =
       cli_network_open(bench->arguments, bench->arguments->positional[0], layers, &bench->diagnostic, &bench->network);
   if (opened != CLI_OK) return opened;
+  if (cli_has(bench->arguments, "proof") && !bench->network.session)
+    return cli_usage_error("--proof needs a compiled file");
   if (layers && !bench->network.session) return cli_usage_error("--layers needs a compiled file");
   bench->step_count = layers ? itg_session_step_count(bench->network.session) : 0;
   bench->seconds = calloc(MAX_RUNS, sizeof *bench->seconds);
@@ -177,6 +204,7 @@ static int measure(bench_state *bench) {
     return CLI_MEMORY;
   }
   if (run_all(bench, wanted) != ITG_OK) return cli_fail(&bench->diagnostic);
+  if (cli_has(bench->arguments, "proof") && prove(bench) != ITG_OK) return cli_fail(&bench->diagnostic);
   if (cli_has(bench->arguments, "json"))
     print_json(bench);
   else

@@ -16,6 +16,10 @@ static const cli_option options[] = {
     CLI_OPTION_LIMIT,
     CLI_OPTION_SHAPE,
     CLI_OPTION_CPU,
+    CLI_OPTION_ARITHMETIC,
+    CLI_OPTION_BACKEND,
+    CLI_OPTION_CONTEXT,
+    CLI_OPTION_QNN_DIR,
     CLI_OPTION_THREADS,
     {"report", 0, "FILE.html", "write the accuracy report"},
     CLI_OPTION_JSON,
@@ -71,7 +75,10 @@ static int compare(compare_run *run) {
   if (!cli_get_integer(arguments, "threads", 1, 1024, &compare_options.thread_count) ||
       !cli_get_number(arguments, "min-cosine", -1, 1, &limit))
     return CLI_USAGE;
-  compare_options.cpu = cli_get(arguments, "cpu");
+  if (!cli_get_cpu(arguments, &compare_options.cpu)) return CLI_USAGE;
+  compare_options.backend = cli_get(arguments, "backend");
+  compare_options.target = cli_get(arguments, "target");
+  compare_options.qnn_directory = cli_get(arguments, "qnn-dir");
   compare_options.report = cli_get(arguments, "report");
   compare_options.progress = cli_progress_update;
   compare_options.progress_context = &run->source.progress;

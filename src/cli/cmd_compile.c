@@ -22,6 +22,11 @@ static const cli_option options[] = {
     CLI_OPTION_SHAPE,
     {"precision", 'p', "NAME",
      "a8w8 (8 bits), a8w8+s16 (8-bit compute, 16-bit stream; the default), a16w8 (16-bit activations)"},
+    {"target", 't', "CHIP[,CHIP..]",
+     "NPUs to prepare for (qcs6490, sm8550, sm8750, ..): the program follows their rules and the file holds a context "
+     "for "
+     "each; it still runs on any CPU"},
+    CLI_OPTION_QNN_DIR,
     {"recipe", 0, "FILE", "a recipe (JSON) instead of the precision's built-in one"},
     {"report", 0, "FILE.html", "write the accuracy report"},
     {"allow-collapse", 0, NULL, "write the file even when the result lost what the model could do"},
@@ -36,6 +41,8 @@ typedef struct compile_run {
   const cli_arguments *arguments;
   itg_diagnostic diagnostic;
   const char **shapes, **calibration, **judge;
+  char *target_names; // Copy of --target, cut at its commas.
+  const char *targets[16];
   size_t calibration_count, judge_count;
   itg_compiler *compiler;
   cli_source source;
@@ -88,6 +95,20 @@ static itg_status open_samples(compile_run *run, itg_compile_options *compile_op
   return ITG_OK;
 }
 
+static bool split_targets(compile_run *run, itg_compile_options *compile_options) {
+  const char *given = cli_get(run->arguments, "target");
+  if (!given) return true;
+  run->target_names = strdup(given);
+  if (!run->target_names) return false;
+  char *rest = NULL;
+  for (char *name = strtok_r(run->target_names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+    if (compile_options->target_count == sizeof run->targets / sizeof run->targets[0]) return false;
+    run->targets[compile_options->target_count++] = name;
+  }
+  compile_options->targets = run->targets;
+  return compile_options->target_count > 0;
+}
+
 static int compile(compile_run *run) {
   const cli_arguments *arguments = run->arguments;
   const char *output = cli_get(arguments, "output"), *model = arguments->positional[0];
@@ -98,6 +119,8 @@ static int compile(compile_run *run) {
     return cli_usage_error("--recipe and --precision exclude each other: a recipe names its precision");
   if (cli_has(arguments, "split") && run->judge_count) return cli_usage_error("--split and --judge exclude each other");
   if (cli_get(arguments, "precision")) compile_options.precision = cli_get(arguments, "precision");
+  if (!split_targets(run, &compile_options)) return cli_usage_error("--target takes at most 16 names, cut by commas");
+  compile_options.qnn_directory = cli_get(arguments, "qnn-dir");
   compile_options.recipe = cli_get(arguments, "recipe");
   compile_options.report = cli_get(arguments, "report");
   compile_options.allow_collapse = cli_has(arguments, "allow-collapse");
@@ -134,6 +157,7 @@ static int run_compile(const cli_arguments *arguments) {
   cli_samples_close(run.judge_samples);
   cli_source_close(&run.source);
   itg_compiler_close(run.compiler);
+  free(run.target_names);
   free(run.shapes);
   free(run.calibration);
   free(run.judge);

@@ -73,6 +73,17 @@ typedef struct cli_command {
   { "limit", 0, "N", "use at most N samples of each kind, spread evenly over what is there" }
 #define CLI_OPTION_CPU \
   { "cpu", 0, "NAME", "highest instruction set to use: reference, avx2, avxvnni, .." }
+#define CLI_OPTION_ARITHMETIC \
+  { "arithmetic", 0, "NAME", "native (default), or what an NPU computes: htp-v68, htp-v73" }
+#define CLI_OPTION_BACKEND \
+  { "backend", 0, "NAME", "cpu (default), or qnn: the vendor's NPU library with the context in the file" }
+#define CLI_OPTION_CONTEXT \
+  { "target", 0, "CHIP", "which of the file's NPU contexts (--backend qnn)" }
+#define CLI_OPTION_QNN_DIR                                                                                      \
+  {                                                                                                             \
+    "qnn-dir", 0, "DIR",                                                                                        \
+        "folder of the vendor's NPU library; otherwise $INTAGLIO_QNN_DIR, $QNN_SDK_ROOT and installed packages" \
+  }
 
 extern const cli_command cli_compile, cli_run, cli_compare, cli_inspect, cli_bench, cli_doctor, cli_version;
 extern const cli_command *const cli_commands[];
@@ -104,6 +115,8 @@ const char *cli_get(const cli_arguments *arguments, const char *name); // The la
 const char **cli_get_all(const cli_arguments *arguments, const char *name, size_t *count);
 // A number within [low, high]; leaves *out alone when absent. False after printing an error.
 bool cli_get_integer(const cli_arguments *arguments, const char *name, long low, long high, int *out);
+// --cpu or --arithmetic as the session takes it ("native" is the default); false after a message.
+bool cli_get_cpu(const cli_arguments *arguments, const char **out);
 bool cli_get_number(const cli_arguments *arguments, const char *name, double low, double high, double *out);
 
 // ---- messages ----

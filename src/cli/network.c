@@ -54,7 +54,10 @@ int cli_network_open(const cli_arguments *arguments, const char *path, bool prof
   itg_session_options options;
   itg_session_options_default(&options);
   if (!cli_get_integer(arguments, "threads", 1, 1024, &options.thread_count)) return CLI_USAGE;
-  options.cpu = cli_get(arguments, "cpu");
+  if (!cli_get_cpu(arguments, &options.cpu)) return CLI_USAGE;
+  options.backend = cli_get(arguments, "backend");
+  options.target = cli_get(arguments, "target");
+  options.qnn_directory = cli_get(arguments, "qnn-dir");
   options.profile = profile;
   const double start = cli_now();
   itg_status status = cli_is_compiled(path) ? open_compiled(out, path, &options, diagnostic)

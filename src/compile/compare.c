@@ -54,9 +54,14 @@ static itg_status compare(compare_run *run, const char *compiled, const itg_floa
   ITG_TRY(itg_model_open(compiled, diagnostic, &run->model));
   ITG_TRY(itg_mapped_file_open(compiled, diagnostic, &run->file));
   ITG_TRY(itg_container_read(run->file.bytes, diagnostic, &run->container));
-  ITG_TRY(itg_pool_create(options->thread_count, diagnostic, &run->pool));
+  // The vendor's library serves one session at a time.
+  const bool is_cpu = !options->backend || strcmp(options->backend, "cpu") == 0;
+  ITG_TRY(itg_pool_create(is_cpu ? options->thread_count : 1, diagnostic, &run->pool));
   const itg_judge_options judge_options = {.samples = options->samples,
                                            .cpu = options->cpu,
+                                           .backend = options->backend,
+                                           .target = options->target,
+                                           .qnn_directory = options->qnn_directory,
                                            .pool = run->pool,
                                            .progress = options->progress,
                                            .progress_context = options->progress_context};

@@ -12,6 +12,7 @@
 #include "compile/provenance.h"
 #include "compile/samples.h"
 #include "compile/source.h"
+#include "compile/targets.h"
 #include "container/container.h"
 #include "graph/print.h"
 #include "lower/legalize.h"
@@ -44,7 +45,8 @@ typedef struct compile_run {
   itg_arena arena;
   uint8_t *bytes; // The file without its accuracy record, for the judge.
   itg_model *model;
-  itg_metadata_section sections[4];
+  itg_compile_targets targets;
+  itg_metadata_section sections[4 + ITG_MAX_TARGETS];
   size_t section_count;
   char *provenance, *accuracy, *recipe_json;
   size_t source_bytes, file_bytes;
@@ -171,7 +173,7 @@ static itg_status rewrite(compile_run *run) {
   }
   ITG_TRY(itg_float_network_from_graph(canonical, run->diagnostic, &run->network));
   ITG_TRY(itg_graph_clone(canonical, run->diagnostic, &run->graph));
-  ITG_TRY(itg_adapt_run(run->graph, NULL, run->diagnostic));
+  ITG_TRY(itg_adapt_run(run->graph, run->targets.strictest, run->diagnostic));
   if (options->dump_after) dump_pass((void *)options, "adapt", run->graph);
   run->passes_seconds = itg_now() - start;
   return ITG_OK;
@@ -197,12 +199,12 @@ static itg_status quantize(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
   ITG_TRY(report_progress(run, "quantizing", 0, 0));
-  ITG_TRY(itg_quantize(run->graph, run->statistics, &run->recipe, NULL, run->pool, run->diagnostic));
+  ITG_TRY(itg_quantize(run->graph, run->statistics, &run->recipe, run->targets.strictest, run->pool, run->diagnostic));
   itg_statistics_destroy(run->statistics);
   run->statistics = NULL;
   if (options->dump_after) dump_pass((void *)options, "quantize", run->graph);
   itg_graph *legal = NULL;
-  ITG_TRY(itg_legalize(run->graph, NULL, run->diagnostic, &legal));
+  ITG_TRY(itg_legalize(run->graph, run->targets.strictest, run->diagnostic, &legal));
   itg_graph_destroy(run->graph);
   run->graph = legal;
   if (options->dump_after) dump_pass((void *)options, "legalize", run->graph);
@@ -284,6 +286,9 @@ static itg_status write_file(compile_run *run, const char *output) {
   run->accuracy = itg_report_accuracy_json(&report);
   ITG_TRY_MEMORY(run->accuracy, run->diagnostic);
   add_section(run, "accuracy", run->accuracy);
+  ITG_TRY(itg_targets_prepare(&run->targets, run->graph, run->options, run->diagnostic));
+  itg_targets_sections(&run->targets, run->sections + run->section_count);
+  run->section_count += run->targets.count;
   ITG_TRY(itg_container_write(output, run->graph, run->sections, run->section_count, run->diagnostic));
   itg_mapped_file file;
   ITG_TRY(itg_mapped_file_open(output, run->diagnostic, &file));
@@ -334,6 +339,7 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
 
 static itg_status compile(compile_run *run, const char *output, itg_compile_result *result) {
   ITG_TRY(check_options(run));
+  ITG_TRY(itg_targets_find(run->options, run->diagnostic, &run->targets));
   ITG_TRY(check_writable(output, run->diagnostic));
   if (run->options->report) ITG_TRY(check_writable(run->options->report, run->diagnostic));
   ITG_TRY(itg_pool_create(run->options->thread_count, run->diagnostic, &run->pool));
@@ -370,6 +376,7 @@ itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_option
   itg_float_network_close(run.network);
   itg_pool_destroy(run.pool);
   itg_recipe_free(&run.recipe);
+  itg_targets_free(&run.targets);
   itg_arena_free(&run.arena);
   free(run.provenance);
   free(run.accuracy);

@@ -76,6 +76,9 @@ static itg_status prepare_lane(judge_state *judge, judge_lane *lane) {
   itg_session_options_default(&options);
   options.thread_count = 1;
   options.cpu = judge->options->cpu;
+  options.backend = judge->options->backend;
+  options.target = judge->options->target;
+  options.qnn_directory = judge->options->qnn_directory;
   options.profile = 1;
   ITG_TRY(itg_session_workspace_size(judge->model, &options, judge->diagnostic, &judge->result->workspace_bytes));
   ITG_TRY(itg_session_create(judge->model, &options, judge->diagnostic, &lane->session));

@@ -8,8 +8,9 @@
 
 typedef struct itg_judge_options {
   itg_samples samples;
-  const char *cpu; // As in itg_session_options.
-  itg_pool *pool;  // For samples side by side.
+  const char *cpu; // As in itg_session_options, and the next three.
+  const char *backend, *target, *qnn_directory;
+  itg_pool *pool; // For samples side by side.
   itg_progress_function progress;
   void *progress_context;
 } itg_judge_options;
