@@ -87,6 +87,10 @@ ITG_API const itg_tensor_info *itg_model_output(const itg_model *model, size_t i
 // A JSON section of the file by name: "provenance", "accuracy", "preprocessing". Not NUL-terminated; NULL when absent.
 ITG_API const char *itg_model_metadata(const itg_model *model, const char *name, size_t *size);
 
+// Contexts prepared for NPUs that the file holds, by target name ("qcs6490"); NULL past the end. Lives as long as the model.
+ITG_API size_t itg_model_context_count(const itg_model *model);
+ITG_API const char *itg_model_context_name(const itg_model *model, size_t index);
+
 typedef struct itg_session_options {
   size_t struct_size;    // sizeof(itg_session_options); lets the struct grow.
   int thread_count;      // 0: one a processor (default); 1: run in the calling thread only.

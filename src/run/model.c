@@ -97,3 +97,17 @@ const char *itg_model_metadata(const itg_model *model, const char *name, size_t 
   }
   return NULL;
 }
+
+size_t itg_model_context_count(const itg_model *model) {
+  size_t count = 0;
+  for (size_t i = 0; i < model->container.section_count; i++) count += model->container.sections[i].is_context;
+  return count;
+}
+
+const char *itg_model_context_name(const itg_model *model, size_t index) {
+  for (size_t i = 0; i < model->container.section_count; i++) {
+    const itg_metadata_section *section = &model->container.sections[i];
+    if (section->is_context && index-- == 0) return section->name;
+  }
+  return NULL;
+}

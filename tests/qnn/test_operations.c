@@ -16,6 +16,7 @@
 #include "container/container.h"
 #include "graph/integer_ops.h"
 #include "lower/qnn/prepare.h"
+#include "npu/qnn/stored.h"
 #include "quantize/encodings.h"
 #include "tensor/multiplier.h"
 
@@ -222,6 +223,72 @@ static void foreign_contexts_are_refused(void **state) {
   itg_graph_destroy(graph);
 }
 
+// A context stored in a file runs through an ordinary session and says that nothing but the simulator ran.
+static void a_session_runs_the_stored_context(void **state) {
+  (void)state;
+  const itg_target *target = NULL;
+  itg_diagnostic why = {0};
+  assert_int_equal(itg_target_find("qcs6490", NULL, &target), ITG_OK);
+  itg_graph *graph = make_graph(FULLY_CONNECTED, ITG_DTYPE_U8);
+  itg_qnn_blob blob = {0};
+  const itg_qnn_prepare_options prepare = {0};
+  assert_int_equal(itg_qnn_prepare_isolated(graph, target, &prepare, &why, &blob), ITG_OK);
+  uint8_t *body = NULL, *file = NULL;
+  size_t body_size = 0, file_size = 0;
+  assert_int_equal(itg_qnn_stored_encode(target, blob.core, blob.build, 3, blob.op_count, blob.inputs, blob.input_count,
+                                         blob.outputs, blob.output_count, (itg_span){blob.data, blob.size}, &why, &body,
+                                         &body_size),
+                   ITG_OK);
+  const itg_metadata_section section = {"qcs6490", (const char *)body, body_size, true};
+  assert_int_equal(itg_container_encode(graph, &section, 1, &why, &file, &file_size), ITG_OK);
+  itg_model *model = NULL;
+  assert_int_equal(itg_model_open_memory(file, file_size, &why, &model), ITG_OK);
+  assert_int_equal(itg_model_context_count(model), 1);
+  assert_string_equal(itg_model_context_name(model, 0), "qcs6490");
+  assert_null(itg_model_context_name(model, 1));
+  assert_null(itg_model_metadata(model, "qcs6490", NULL)); // Not a text.
+  itg_session_options options;
+  itg_session_options_default(&options);
+  uint8_t codes[8 * 32], outputs[2][8 * 24];
+  for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)random_bits();
+  for (int i = 0; i < 2; i++) {
+    itg_session *session = NULL;
+    options.backend = i == 0 ? "qnn" : "cpu";
+    options.cpu = "htp-v68";
+    if (itg_session_create(model, &options, &why, &session) != ITG_OK) fail_msg("%s", why.message);
+    assert_int_equal(itg_session_set_input_codes(session, 0, codes, sizeof codes, &why), ITG_OK);
+    itg_proof proof;
+    assert_int_equal(itg_session_proof(session, &why, &proof), ITG_OK);
+    assert_int_equal(proof.on_device, 0);
+    assert_non_null(strstr(proof.sentence, i == 0 ? "simulated" : "CPU"));
+    assert_int_equal(itg_session_run(session, &why), ITG_OK);
+    assert_int_equal(itg_session_get_output_codes(session, 0, outputs[i], sizeof outputs[i], &why), ITG_OK);
+    itg_session_destroy(session);
+  }
+  assert_memory_equal(outputs[0], outputs[1], sizeof outputs[0]);
+  itg_session *session = NULL;
+  options.backend = "qnn";
+  options.target = "sm8550";
+  assert_int_equal(itg_session_create(model, &options, &why, &session), ITG_ERROR_DEVICE);
+  assert_non_null(strstr(why.message, "qcs6490"));
+  options.backend = "gpu";
+  assert_int_equal(itg_session_create(model, &options, &why, &session), ITG_ERROR_ARGUMENT);
+  // Every truncation and every changed byte of the header and the ports is refused or harmless.
+  itg_qnn_stored stored = {0};
+  for (size_t size = 0; size < body_size; size += size < 300 ? 1 : 997)
+    assert_int_not_equal(itg_qnn_stored_parse((itg_span){body, size}, &why, &stored), ITG_OK);
+  for (size_t i = 0; i < 260; i++) {
+    body[i] ^= 0x41;
+    if (itg_qnn_stored_parse((itg_span){body, body_size}, &why, &stored) == ITG_OK) itg_qnn_stored_free(&stored);
+    body[i] ^= 0x41;
+  }
+  itg_model_close(model);
+  free(file);
+  free(body);
+  itg_qnn_blob_free(&blob);
+  itg_graph_destroy(graph);
+}
+
 // The vendor's compiler cannot take the process down, however little it is given.
 static void limits_become_errors(void **state) {
   (void)state;
@@ -248,8 +315,8 @@ int main(void) {
     return 77;
   }
   itg_qnn_library_close(&probe);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(profiles_give_the_librarys_codes),
-                                     cmocka_unit_test(foreign_contexts_are_refused),
-                                     cmocka_unit_test(limits_become_errors)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(profiles_give_the_librarys_codes), cmocka_unit_test(foreign_contexts_are_refused),
+      cmocka_unit_test(a_session_runs_the_stored_context), cmocka_unit_test(limits_become_errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,13 @@
 #include "npu/qnn/library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #if defined(__aarch64__) && defined(__ANDROID__)
 #define PLATFORM "aarch64-android"
@@ -168,11 +170,29 @@ static itg_status create_device(itg_qnn_library *library, const itg_target *targ
                        diagnostic);
 }
 
+// The vendor's code prints a line to standard output when it starts; that stream belongs to our caller. The descriptor is
+// the whole process's: callers that write to standard output from other threads should open the library before.
+static int silence_stdout(void) {
+  fflush(stdout);
+  const int saved = dup(STDOUT_FILENO), nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (saved >= 0 && nothing >= 0) dup2(nothing, STDOUT_FILENO);
+  if (nothing >= 0) close(nothing);
+  return saved;
+}
+
+static void restore_stdout(int saved) {
+  if (saved < 0) return;
+  fflush(stdout);
+  dup2(saved, STDOUT_FILENO);
+  close(saved);
+}
+
 itg_status itg_qnn_library_open(const char *directory, const char *file, const itg_target *target,
                                 itg_diagnostic *diagnostic, itg_qnn_library *out) {
   itg_qnn_library library = {0};
-  ITG_TRY(open_shared_object(directory, file, diagnostic, &library));
-  itg_status status = choose_provider(&library, file, diagnostic);
+  const int saved = silence_stdout();
+  itg_status status = open_shared_object(directory, file, diagnostic, &library);
+  if (status == ITG_OK) status = choose_provider(&library, file, diagnostic);
   if (status == ITG_OK)
     status = itg_qnn_check(library.functions->log_create(on_log, ITG_QNN_LOG_WARN, &library.log), "logCreate", file,
                            diagnostic);
@@ -184,6 +204,7 @@ itg_status itg_qnn_library_open(const char *directory, const char *file, const i
   if (status == ITG_OK && library.functions->backend_get_build_id &&
       library.functions->backend_get_build_id(&build) == 0 && build)
     snprintf(library.build, sizeof library.build, "%s", build);
+  restore_stdout(saved);
   if (status != ITG_OK) {
     itg_qnn_library_close(&library);
     return status;
