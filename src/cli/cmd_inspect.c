@@ -95,9 +95,9 @@ static void print_inspection(const inspection *found, bool steps) {
   print_section(model, "accuracy");
   print_section(model, "preprocessing");
   print_section(model, "provenance");
-  for (size_t i = 0; i < itg_model_context_count(found->network->model); i++)
-    printf("%s%s", i ? ", " : "prepared for ", itg_model_context_name(found->network->model, i));
-  if (itg_model_context_count(found->network->model)) printf("\n");
+  for (size_t i = 0; i < itg_model_context_count(model); i++)
+    printf("%s%s", i ? ", " : "prepared for ", itg_model_context_name(model, i));
+  if (itg_model_context_count(model)) printf("\n");
   printf("%zu steps on %s, %.2f million multiply-accumulates\n", found->step_count,
          itg_session_cpu(found->network->session), (double)found->multiply_accumulates / 1e6);
   for (size_t i = 0; i < found->op_count; i++)
