@@ -113,8 +113,8 @@ static int64_t try_norm(harness *h, harness_random *r) {
 }
 
 TRY_MANY(test_matmul, try_matmul, "matrix product", 100000)
-TRY_MANY(test_softmax, try_softmax, "softmax", 40000)
-TRY_MANY(test_norm, try_norm, "norms", 20000)
+TRY_MANY(test_softmax, try_softmax, "softmax", 100000)
+TRY_MANY(test_norm, try_norm, "norms", 60000)
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_matmul), cmocka_unit_test(test_softmax),

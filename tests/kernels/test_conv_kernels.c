@@ -170,7 +170,7 @@ static void try_kind(kind what, const char *name, int64_t usual) {
 
 static void test_general(void **state) {
   (void)state;
-  try_kind(GENERAL, "convolution", 30000);
+  try_kind(GENERAL, "convolution", 100000);
 }
 static void test_pointwise(void **state) {
   (void)state;
@@ -182,15 +182,15 @@ static void test_depthwise(void **state) {
 }
 static void test_grouped(void **state) {
   (void)state;
-  try_kind(GROUPED, "grouped convolution", 30000);
+  try_kind(GROUPED, "grouped convolution", 100000);
 }
 static void test_transposed(void **state) {
   (void)state;
-  try_kind(TRANSPOSED, "transposed convolution", 20000);
+  try_kind(TRANSPOSED, "transposed convolution", 100000);
 }
 static void test_fully_connected(void **state) {
   (void)state;
-  try_kind(FULLY_CONNECTED, "fully connected", 30000);
+  try_kind(FULLY_CONNECTED, "fully connected", 60000);
 }
 
 int main(void) {

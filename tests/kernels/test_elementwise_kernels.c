@@ -232,7 +232,7 @@ static int64_t try_table(harness *h, harness_random *r) {
 
 TRY_MANY(test_convert, try_convert, "convert, PReLU", 100000)
 TRY_MANY(test_add, try_add, "add", 100000)
-TRY_MANY(test_binary, try_binary, "mul, div, min, max", 30000)
+TRY_MANY(test_binary, try_binary, "mul, div, min, max", 100000)
 TRY_MANY(test_affine, try_affine, "affine", 100000)
 TRY_MANY(test_add_affine, try_add_affine, "add with affine", 100000)
 TRY_MANY(test_table, try_table, "table", 1000000)
