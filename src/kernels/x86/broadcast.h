@@ -81,8 +81,8 @@ static void mul_pack(const itg_task *task, void *packed) {
   const itg_binary_task *t = &task->binary;
   const int32_t shift = t->shift - t->pre_shift;
   const int64_t fast = fits_folded(t->multiplier, shift, t->out_zero);
-  memset(packed, 0, BROADCAST_HEADER + PARAMETER_BYTES);
-  memcpy(packed, &fast, sizeof fast);
+  __builtin_memset(packed, 0, BROADCAST_HEADER + PARAMETER_BYTES);
+  __builtin_memcpy(packed, &fast, sizeof fast);
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + BROADCAST_HEADER);
   for (size_t lane = 0; lane < LANES; lane++) {
     pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, shift, t->out_zero, fast ? FOLDED : GENERAL);
@@ -150,7 +150,7 @@ static void broadcast_run(const itg_task *task, const itg_kernel_call *call, siz
   sum_plan plan = {.way = ADD_NARROW};
   if (add) plan = plan_sum(way == ADD_PAIRS ? ADD_WIDE : way, t->a, t->b, t->a_zero, t->b_zero, t->shift);
   int64_t fast = 1;
-  if (mul) memcpy(&fast, call->packed, sizeof fast);
+  if (mul) __builtin_memcpy(&fast, call->packed, sizeof fast);
   const int32_t *parameters =
       mul ? (const int32_t *)(const void *)((const uint8_t *)call->packed + BROADCAST_HEADER) : NULL;
   const ending e = {.zero = t->out_zero, .way = fast ? FOLDED : GENERAL};

@@ -66,7 +66,7 @@ static void depthwise_pack(const itg_task *task, void *packed) {
   const itg_conv_task *t = &task->conv;
   const depthwise_shape s = depthwise_shape_of(t);
   const rescale_way way = rescale_way_of(t);
-  memset(packed, 0, depthwise_packed_size(task));
+  __builtin_memset(packed, 0, depthwise_packed_size(task));
   ((depthwise_header *)packed)->way = way;
   uint8_t *zeros = (uint8_t *)packed + DEPTHWISE_HEADER;
   v_store(zeros, s.words ? v_set16(t->in_zero) : v_set8(t->in_zero));

@@ -31,7 +31,7 @@ static void convert_pack(const itg_task *task, void *packed) {
   const size_t sides = t->negative_multiplier ? t->per_channel ? (size_t)t->channels : 1 : 0;
   bool fast = fits_folded(t->multiplier, t->shift, t->out_zero);
   for (size_t c = 0; c < sides; c++) fast &= fits_folded(t->negative_multiplier[c], t->negative_shift[c], t->out_zero);
-  memset(packed, 0, convert_packed_size(task));
+  __builtin_memset(packed, 0, convert_packed_size(task));
   ((convert_header *)packed)->fast = fast;
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + 64);
   for (size_t v = 0; v < convert_vectors(t); v++, p += PARAMETER_COUNT * LANES) {
@@ -164,9 +164,9 @@ enum { AFFINE_BYTES = LANES * 4 + LANES * 8 * 2 };
 static void pack_affine_lane(uint8_t *entry, size_t lane, int32_t scale, int64_t offset, int32_t shift) {
   const int64_t start = offset + ((int64_t)1 << (shift - 1)), count = shift;
   uint8_t *half = entry + LANES * 4 + (lane % 2) * LANES * 8;
-  memcpy(entry + lane * 4, &scale, 4);
-  memcpy(half + lane / 2 * 8, &start, 8);
-  memcpy(half + LANES * 4 + lane / 2 * 8, &count, 8);
+  __builtin_memcpy(entry + lane * 4, &scale, 4);
+  __builtin_memcpy(half + lane / 2 * 8, &start, 8);
+  __builtin_memcpy(half + LANES * 4 + lane / 2 * 8, &count, 8);
 }
 
 // The affine of LANES centred codes, limited to [low, high] (64-bit, without the zero point).
@@ -305,7 +305,7 @@ static size_t add_affine_pairs_packed_size(const itg_task *task) {
 
 static void add_affine_pairs_pack(const itg_task *task, void *packed) {
   const itg_add_affine_task *t = &task->add_affine;
-  memset(packed, 0, add_affine_pairs_packed_size(task));
+  __builtin_memset(packed, 0, add_affine_pairs_packed_size(task));
   for (int64_t c = 0; c < t->channels; c++) {
     const size_t place = (size_t)c % PAIR_CHANNELS;
     // unpack takes four of every eight codes.

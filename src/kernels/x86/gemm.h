@@ -68,7 +68,7 @@ static void gemm_pack(const itg_task *task, void *packed) {
   const itg_conv_task *t = &task->conv;
   const gemm_shape s = shape_of(task);
   const rescale_way way = rescale_way_of(t);
-  memset(packed, 0, HEADER_BYTES);
+  __builtin_memset(packed, 0, HEADER_BYTES);
   ((packed_header *)packed)->way = way;
   uint8_t *out = (uint8_t *)packed + HEADER_BYTES;
   for (size_t g = 0; g < s.groups; g++) {

@@ -42,8 +42,8 @@ static size_t matmul_packed_size(const itg_task *task) {
 static void matmul_pack(const itg_task *task, void *packed) {
   const itg_matmul_task *t = &task->matmul;
   const int64_t fast = fits_folded(t->multiplier, t->shift, t->out_zero);
-  memset(packed, 0, MATMUL_HEADER + PARAMETER_BYTES);
-  memcpy(packed, &fast, sizeof fast);
+  __builtin_memset(packed, 0, MATMUL_HEADER + PARAMETER_BYTES);
+  __builtin_memcpy(packed, &fast, sizeof fast);
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + MATMUL_HEADER);
   for (size_t lane = 0; lane < LANES; lane++) {
     pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast ? FOLDED : GENERAL);
@@ -102,13 +102,13 @@ static void pack_columns(const itg_matmul_task *t, const matmul_shape *s, const 
       sum = s->words ? v_dot_words(sum, ones, step) : v_dot_bytes(sum, v_prepare_bytes(ones), step);
     }
     uint8_t *out = block + v * PARAMETER_BYTES;
-    memcpy(out, parameters, PARAMETER_BYTES);
+    __builtin_memcpy(out, parameters, PARAMETER_BYTES);
     if (t->wide) {
       int32_t sums[LANES];
       v_store(sums, sum);
       for (size_t lane = 0; lane < LANES; lane++) {
         const int64_t bias = -(int64_t)zero * sums[lane];
-        memcpy(out + lane * sizeof bias, &bias, sizeof bias);
+        __builtin_memcpy(out + lane * sizeof bias, &bias, sizeof bias);
       }
     } else {
       v_store(out, v_mullo32(sum, v_set32(-zero))); // Modulo 2^32; the accumulator fits.
@@ -122,7 +122,7 @@ static void matmul_run(const itg_task *task, const itg_kernel_call *call, size_t
   const size_t a_size = s.words ? 2 : 1, out_size = t->out_type == ITG_TASK_U16 ? 2 : 1;
   const wide_rescale wide = {.multiplier = &t->multiplier, .shift = &t->shift, .pre_shift = t->pre_shift};
   int64_t fast;
-  memcpy(&fast, call->packed, sizeof fast);
+  __builtin_memcpy(&fast, call->packed, sizeof fast);
   tile tile_of = {.steps = s.steps,
                   .out_stride = s.n * out_size,
                   .words = s.words,

@@ -3,7 +3,6 @@
 // Dimensions that continue each other are joined first. Rows whose elements are neighbours are copied whole; three planes are
 // interleaved (pictures to channels-last); a transposed inner pair goes tile by tile.
 #include <immintrin.h>
-#include <string.h>
 
 #include "graph/graph.h"
 #include "kernels/task.h"
@@ -117,7 +116,8 @@ COPY_BLOCK(uint64_t)
 static void copy_block(uint8_t *out, const uint8_t *in, int32_t size, int64_t rows, int64_t inner, int64_t row_step,
                        int64_t step) {
   if (step == 1) {
-    for (int64_t r = 0; r < rows; r++) memcpy(out + r * inner * size, in + r * row_step * size, (size_t)(inner * size));
+    for (int64_t r = 0; r < rows; r++)
+      __builtin_memcpy(out + r * inner * size, in + r * row_step * size, (size_t)(inner * size));
   } else if (size == 1 && inner == 3 && row_step == 1) {
     interleave3(out, in, step, rows);
   } else if (size == 1) {

@@ -13,7 +13,7 @@ static void pack_block(const itg_conv_task *t, const int8_t *weight, size_t weig
   const int64_t zero = words ? (int64_t)t->in_zero - 32768 : t->in_zero;
   const size_t taps = words ? 2 : 4;
   uint8_t *weights = out + vectors * PARAMETER_BYTES;
-  memset(out, 0, block_bytes(vectors, k_count, words));
+  __builtin_memset(out, 0, block_bytes(vectors, k_count, words));
   for (size_t v = 0; v < vectors; v++) {
     int32_t *parameters = (int32_t *)(void *)(out + v * PARAMETER_BYTES);
     for (size_t lane = 0; lane < LANES; lane++) {
@@ -39,7 +39,7 @@ static void pack_block(const itg_conv_task *t, const int8_t *weight, size_t weig
       }
       const int64_t bias = t->bias[o] - zero * sum;
       if (t->wide) {
-        memcpy((uint8_t *)parameters + lane * sizeof bias, &bias, sizeof bias);
+        __builtin_memcpy((uint8_t *)parameters + lane * sizeof bias, &bias, sizeof bias);
       } else {
         pack_parameters(parameters, lane, t, o, bias, way);
       }

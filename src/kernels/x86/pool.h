@@ -104,7 +104,7 @@ static void average_pool_pack(const itg_task *task, void *packed) {
   const itg_pool_task *t = &task->pool;
   bool fast = true;
   for (int32_t d = 0; d < t->divisor_count; d++) fast &= fits_folded(t->multiplier[d], t->shift[d], t->out_zero);
-  memset(packed, 0, average_pool_packed_size(task));
+  __builtin_memset(packed, 0, average_pool_packed_size(task));
   ((pool_header *)packed)->fast = fast;
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + POOL_HEADER);
   for (int32_t d = 0; d < t->divisor_count; d++, p += PARAMETER_COUNT * LANES) {

@@ -67,8 +67,8 @@ static size_t reduce_packed_size(const itg_task *task) {
 static void reduce_pack(const itg_task *task, void *packed) {
   const itg_reduce_task *t = &task->reduce;
   const int64_t fast = fits_folded(t->multiplier, t->shift, t->out_zero);
-  memset(packed, 0, REDUCE_HEADER + PARAMETER_BYTES);
-  memcpy(packed, &fast, sizeof fast);
+  __builtin_memset(packed, 0, REDUCE_HEADER + PARAMETER_BYTES);
+  __builtin_memcpy(packed, &fast, sizeof fast);
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + REDUCE_HEADER);
   for (size_t lane = 0; lane < LANES; lane++) {
     pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast ? FOLDED : GENERAL);
@@ -122,7 +122,7 @@ static void reduce_run(const itg_task *task, const itg_kernel_call *call, size_t
   const itg_reduce_task *t = &task->reduce;
   const reduce_shape s = reduce_shape_of(t);
   int64_t fast;
-  memcpy(&fast, call->packed, sizeof fast);
+  __builtin_memcpy(&fast, call->packed, sizeof fast);
   const int32_t *parameters = (const int32_t *)(const void *)((const uint8_t *)call->packed + REDUCE_HEADER);
   const ending e = {.zero = t->out_zero, .way = fast ? FOLDED : GENERAL};
   const int64_t zeros = (int64_t)t->in_zero * s.reduced.count;

@@ -58,7 +58,7 @@ static void resize_run(const itg_task *task, const itg_kernel_call *call, size_t
       const int32_t wx = t->column_weight[ox];
       const size_t left = (size_t)t->column_index[2 * ox] * pixel, right = (size_t)t->column_index[2 * ox + 1] * pixel;
       if (wx == 0 && wy == 0) {
-        memcpy(out, lines[0] + left, pixel);
+        __builtin_memcpy(out, lines[0] + left, pixel);
         continue;
       }
       const corners k = {.at = {lines[0] + left, lines[0] + right, lines[1] + left, lines[1] + right},

@@ -29,8 +29,8 @@ static size_t softmax_packed_size(const itg_task *task) {
 static void softmax_pack(const itg_task *task, void *packed) {
   const itg_softmax_task *t = &task->softmax;
   const int64_t fast = fits_folded(t->multiplier, t->shift, t->out_zero);
-  memset(packed, 0, SOFTMAX_HEADER + PARAMETER_BYTES);
-  memcpy(packed, &fast, sizeof fast);
+  __builtin_memset(packed, 0, SOFTMAX_HEADER + PARAMETER_BYTES);
+  __builtin_memcpy(packed, &fast, sizeof fast);
   int32_t *p = (int32_t *)(void *)((uint8_t *)packed + SOFTMAX_HEADER);
   for (size_t lane = 0; lane < LANES; lane++) {
     pack_side(p + PARAMETER_MULTIPLIER * LANES, lane, t->multiplier, t->shift, t->out_zero, fast ? FOLDED : GENERAL);
@@ -115,7 +115,7 @@ static void softmax_run(const itg_task *task, const itg_kernel_call *call, size_
   const int64_t step = t->has_mask ? t->mask_stride[t->rank - 1] : 0;
   uint32_t *e = call->scratch;
   int64_t fast;
-  memcpy(&fast, call->packed, sizeof fast);
+  __builtin_memcpy(&fast, call->packed, sizeof fast);
   const int32_t *parameters = (const int32_t *)(const void *)((const uint8_t *)call->packed + SOFTMAX_HEADER);
   const ending ends = {.zero = t->out_zero, .way = fast ? FOLDED : GENERAL};
   const __m256i low = v_set32(t->low), high = v_set32(t->high);

@@ -131,7 +131,7 @@ static void run_wide(const tile *t, size_t vectors, size_t first_channel) {
   const vector half = v_set16(-32768);
   for (size_t v = 0; v < vectors; v++) {
     int64_t sums[LANES];
-    memcpy(sums, t->block + v * PARAMETER_BYTES, sizeof sums);
+    __builtin_memcpy(sums, t->block + v * PARAMETER_BYTES, sizeof sums);
     const uint8_t *weights = t->block + vectors * PARAMETER_BYTES + v * step_bytes;
     for (size_t k = 0; k < t->steps;) {
       const size_t last = t->steps - k < WIDE_STEPS ? t->steps : k + WIDE_STEPS;

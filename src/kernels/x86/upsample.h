@@ -39,7 +39,7 @@ static void upsample_pack(const itg_task *task, void *packed) {
   const itg_conv_task *t = &task->conv;
   const size_t taps = (size_t)t->kernel_h * (size_t)t->kernel_w, k = (size_t)t->in_c, out_c = (size_t)t->out_c;
   const rescale_way way = rescale_way_of(t);
-  memset(packed, 0, HEADER_BYTES);
+  __builtin_memset(packed, 0, HEADER_BYTES);
   ((upsample_header *)packed)->way = way;
   uint8_t *out = (uint8_t *)packed + HEADER_BYTES;
   for (size_t tap = 0; tap < taps; tap++) {

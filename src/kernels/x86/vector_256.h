@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #if defined(__AVXVNNI__) || defined(__AVX512VNNI__)
 #define VECTOR_VNNI 1
@@ -74,7 +73,7 @@ VECTOR_INLINE vector v_widen_u16(const void *p) { return _mm256_cvtepu16_epi32(_
 
 VECTOR_INLINE vector v_broadcast32(const void *p) {
   int32_t a;
-  memcpy(&a, p, sizeof a);
+  __builtin_memcpy(&a, p, sizeof a);
   return _mm256_set1_epi32(a);
 }
 
@@ -176,7 +175,7 @@ VECTOR_INLINE void v_store_bytes(void *p, vector a, size_t count) {
   } else {
     uint8_t bytes[VECTOR_BYTES];
     v_store(bytes, a);
-    memcpy(p, bytes, count);
+    __builtin_memcpy(p, bytes, count);
   }
 }
 // Writes the lanes, each in 0 .. 255 or 65535, as u8 or u16 in lane order.
@@ -188,7 +187,7 @@ VECTOR_INLINE void v_store_lanes_u8(void *p, vector a, size_t count) {
   } else {
     uint8_t copy[16];
     _mm_storeu_si128((__m128i *)(void *)copy, bytes);
-    memcpy(p, copy, count);
+    __builtin_memcpy(p, copy, count);
   }
 }
 VECTOR_INLINE void v_store_lanes_u16(void *p, vector a, size_t count) {
@@ -198,7 +197,7 @@ VECTOR_INLINE void v_store_lanes_u16(void *p, vector a, size_t count) {
   } else {
     uint16_t copy[LANES];
     _mm_storeu_si128((__m128i *)(void *)copy, words);
-    memcpy(p, copy, 2 * count);
+    __builtin_memcpy(p, copy, 2 * count);
   }
 }
 // Writes 2*LANES s16 lanes, each in 0 .. 255, as u8.
@@ -209,7 +208,7 @@ VECTOR_INLINE void v_store_words_u8(void *p, vector a, size_t count) {
   } else {
     uint8_t copy[16];
     _mm_storeu_si128((__m128i *)(void *)copy, bytes);
-    memcpy(p, copy, count);
+    __builtin_memcpy(p, copy, count);
   }
 }
 

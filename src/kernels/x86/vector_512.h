@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #define LANES_16 1
 #define VECTOR_INLINE static inline __attribute__((always_inline, unused))
@@ -64,7 +63,7 @@ VECTOR_INLINE vector v_widen_u16(const void *p) { return _mm512_cvtepu16_epi32(_
 
 VECTOR_INLINE vector v_broadcast32(const void *p) {
   int32_t a;
-  memcpy(&a, p, sizeof a);
+  __builtin_memcpy(&a, p, sizeof a);
   return _mm512_set1_epi32(a);
 }
 

@@ -173,7 +173,7 @@ static itg_status create_device(itg_qnn_library *library, const itg_target *targ
 // The vendor's code prints a line to standard output when it starts; that stream belongs to our caller. The descriptor is
 // the whole process's: callers that write to standard output from other threads should open the library before.
 static int silence_stdout(void) {
-  fflush(stdout);
+  fflush(NULL);
   const int saved = dup(STDOUT_FILENO), nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (saved >= 0 && nothing >= 0) dup2(nothing, STDOUT_FILENO);
   if (nothing >= 0) close(nothing);
@@ -182,7 +182,7 @@ static int silence_stdout(void) {
 
 static void restore_stdout(int saved) {
   if (saved < 0) return;
-  fflush(stdout);
+  fflush(NULL);
   dup2(saved, STDOUT_FILENO);
   close(saved);
 }
