@@ -28,7 +28,11 @@ typedef struct resize_plan {
 static float source_coordinate(const itg_resize_attributes *a, int d, int64_t o, int64_t in, int64_t out) {
   const float scale = (float)a->scale[d], position = (float)o;
   switch (a->coordinates) {
-  case ITG_RESIZE_ALIGN_CORNERS: return out == 1 ? 0 : position * (float)(in - 1) / (float)(out - 1);
+  case ITG_RESIZE_ALIGN_CORNERS: {
+    // ONNX divides by the size that the scale asks for, which may be fractional and is then rounded down to `out`.
+    const float asked = scale * (float)in, length = fabsf(asked - (float)out) < 1e-3f ? (float)out : asked;
+    return out == 1 ? 0 : position * (float)(in - 1) / (length - 1);
+  }
   case ITG_RESIZE_ASYMMETRIC: return position / scale;
   case ITG_RESIZE_PYTORCH_HALF_PIXEL: return out > 1 ? (position + 0.5f) / scale - 0.5f : 0;
   case ITG_RESIZE_TF_HALF_PIXEL: return (position + 0.5f) / scale;

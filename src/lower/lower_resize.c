@@ -10,7 +10,11 @@ static double source_coordinate(const itg_resize_attributes *resize, int32_t d, 
   const double scale = resize->scale[d] > 0 ? resize->scale[d] : (double)out / (double)in;
   const double x = (double)i;
   switch (resize->coordinates) {
-  case ITG_RESIZE_ALIGN_CORNERS: return out > 1 ? x * (double)(in - 1) / (double)(out - 1) : 0;
+  case ITG_RESIZE_ALIGN_CORNERS: {
+    // ONNX divides by the size that the scale asks for, which may be fractional and is then rounded down to `out`.
+    const double asked = scale * (double)in, length = fabs(asked - (double)out) < 1e-3 ? (double)out : asked;
+    return out > 1 ? x * (double)(in - 1) / (length - 1) : 0;
+  }
   case ITG_RESIZE_ASYMMETRIC: return x / scale;
   case ITG_RESIZE_PYTORCH_HALF_PIXEL: return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
   case ITG_RESIZE_TF_HALF_PIXEL: return (x + 0.5) / scale;
