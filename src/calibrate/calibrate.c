@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "calibrate/observe.h"
+#include "calibrate/rebase_streams.h"
 
 struct itg_statistics {
   itg_arena arena;
@@ -179,13 +180,13 @@ typedef struct run_context {
   itg_pool *pool;
   itg_progress_function progress;
   void *progress_context;
+  itg_interpreter *interpreter;
   itg_statistics *statistics;
   slot *slots;
   size_t slot_count;
 } run_context;
 
-static itg_status make_slots(run_context *run, const itg_interpreter *interpreter, itg_arena *arena,
-                             itg_diagnostic *diagnostic) {
+static itg_status make_slots(run_context *run, itg_arena *arena, itg_diagnostic *diagnostic) {
   const itg_statistics *statistics = run->statistics;
   int64_t *offset = itg_arena_array(arena, statistics->count, sizeof offset[0]);
   ITG_TRY_MEMORY(offset, diagnostic);
@@ -210,7 +211,6 @@ static itg_status make_slots(run_context *run, const itg_interpreter *interprete
       s->inputs[i] = itg_arena_allocate(arena, bytes);
       ITG_TRY_MEMORY(s->inputs[i], diagnostic);
     }
-    ITG_TRY(itg_interpreter_state_create(interpreter, diagnostic, &s->state));
   }
   return ITG_OK;
 }
@@ -242,45 +242,99 @@ static itg_status run_pass(run_context *run, bool second_pass, itg_diagnostic *d
   return ITG_OK;
 }
 
-static itg_status collect(run_context *run, const itg_interpreter *interpreter, itg_arena *arena,
-                          itg_diagnostic *diagnostic) {
+// What the re-basing of streams asks for; uses the first slot's memory, which no sample needs at that time.
+static const float *read_magnitudes(void *context, const itg_tensor *tensor) {
+  const run_context *run = context;
+  const itg_tensor_statistics *entry = find(run->statistics, tensor);
+  if (!entry) return NULL;
+  float *magnitudes = run->slots[0].low;
+  for (int64_t c = 0; c < entry->channels; c++)
+    magnitudes[c] = fmaxf(fabsf(entry->channel_low[c]), fabsf(entry->channel_high[c]));
+  return magnitudes;
+}
+
+static void scale_channels(void *context, const itg_tensor *tensor, const double *gains) {
+  const run_context *run = context;
+  itg_tensor_statistics *entry = find(run->statistics, tensor);
+  for (int64_t c = 0; c < entry->channels; c++) {
+    entry->channel_low[c] *= (float)gains[c];
+    entry->channel_high[c] *= (float)gains[c];
+    entry->channel_sum[c] *= gains[c];
+    entry->channel_squares[c] *= gains[c] * gains[c];
+  }
+}
+
+static itg_status create_states(run_context *run, itg_diagnostic *diagnostic) {
+  ITG_TRY(itg_interpreter_create(run->graph, diagnostic, &run->interpreter));
+  for (size_t t = 0; t < run->slot_count; t++)
+    ITG_TRY(itg_interpreter_state_create(run->interpreter, diagnostic, &run->slots[t].state));
+  return ITG_OK;
+}
+
+static void destroy_states(run_context *run) {
+  for (size_t t = 0; run->slots && t < run->slot_count; t++) {
+    itg_interpreter_state_destroy(run->slots[t].state);
+    run->slots[t].state = NULL;
+  }
+  itg_interpreter_destroy(run->interpreter);
+  run->interpreter = NULL;
+}
+
+// The graph must not change under its interpreter.
+static itg_status rebase(run_context *run, itg_graph *graph, itg_diagnostic *diagnostic) {
+  bool changed;
+  destroy_states(run);
+  ITG_TRY(itg_rebase_streams(graph, read_magnitudes, scale_channels, run, &changed, diagnostic));
+  return create_states(run, diagnostic);
+}
+
+static itg_status collect(run_context *run, itg_graph *rebased, itg_arena *arena, itg_diagnostic *diagnostic) {
   ITG_TRY(make_entries(run->graph, diagnostic, run->statistics));
-  ITG_TRY(make_slots(run, interpreter, arena, diagnostic));
+  ITG_TRY(make_slots(run, arena, diagnostic));
+  ITG_TRY(create_states(run, diagnostic));
   ITG_TRY(run_pass(run, false, diagnostic));
+  if (rebased) ITG_TRY(rebase(run, rebased, diagnostic));
   finish_first_pass(run->statistics);
   ITG_TRY(run_pass(run, true, diagnostic));
   for (size_t t = 0; t < run->slot_count; t++) add_histograms(run->statistics, &run->slots[t]);
   return ITG_OK;
 }
 
+// `rebased` is `graph` when it may be changed, else NULL.
+static itg_status calibrate(run_context *run, itg_graph *rebased, itg_diagnostic *diagnostic, itg_statistics **out) {
+  if (run->samples->count == 0) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "calibration needs at least one sample");
+  itg_arena arena = {0};
+  const size_t threads = (size_t)itg_pool_thread_count(run->pool);
+  run->statistics = calloc(1, sizeof *run->statistics);
+  run->slot_count = run->samples->count < threads ? run->samples->count : threads;
+  run->slots = itg_arena_array(&arena, run->slot_count, sizeof run->slots[0]);
+  itg_status status = ITG_OK;
+  if (!run->statistics || !run->slots)
+    status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
+  else
+    status = collect(run, rebased, &arena, diagnostic);
+  destroy_states(run);
+  itg_arena_free(&arena);
+  if (status != ITG_OK) {
+    itg_statistics_destroy(run->statistics);
+    return status;
+  }
+  *out = run->statistics;
+  return ITG_OK;
+}
+
 itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
                          itg_progress_function progress, void *progress_context, itg_diagnostic *diagnostic,
                          itg_statistics **out) {
-  if (samples->count == 0) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "calibration needs at least one sample");
-  itg_interpreter *interpreter = NULL;
-  ITG_TRY(itg_interpreter_create(graph, diagnostic, &interpreter));
-  itg_arena arena = {0};
-  const size_t threads = (size_t)itg_pool_thread_count(pool);
-  run_context run = {.graph = graph,
-                     .samples = samples,
-                     .pool = pool,
-                     .progress = progress,
-                     .progress_context = progress_context,
-                     .statistics = calloc(1, sizeof *run.statistics),
-                     .slot_count = samples->count < threads ? samples->count : threads};
-  run.slots = itg_arena_array(&arena, run.slot_count, sizeof run.slots[0]);
-  itg_status status = ITG_OK;
-  if (!run.statistics || !run.slots)
-    status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
-  else
-    status = collect(&run, interpreter, &arena, diagnostic);
-  for (size_t t = 0; run.slots && t < run.slot_count; t++) itg_interpreter_state_destroy(run.slots[t].state);
-  itg_interpreter_destroy(interpreter);
-  itg_arena_free(&arena);
-  if (status != ITG_OK) {
-    itg_statistics_destroy(run.statistics);
-    return status;
-  }
-  *out = run.statistics;
-  return ITG_OK;
+  run_context run = {
+      .graph = graph, .samples = samples, .pool = pool, .progress = progress, .progress_context = progress_context};
+  return calibrate(&run, NULL, diagnostic, out);
+}
+
+itg_status itg_calibrate_and_rebase(itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
+                                    itg_progress_function progress, void *progress_context, itg_diagnostic *diagnostic,
+                                    itg_statistics **out) {
+  run_context run = {
+      .graph = graph, .samples = samples, .pool = pool, .progress = progress, .progress_context = progress_context};
+  return calibrate(&run, graph, diagnostic, out);
 }
