@@ -172,6 +172,23 @@ static itg_status lane_status(judge_state *judge, const judge_lane *lane, itg_st
   return status;
 }
 
+// Where float itself says nothing (NaN, or infinities alone) no program can be right or wrong, and the measures, which pass
+// over such elements, would call it perfect.
+static itg_status check_reference(const judge_state *judge, size_t output, size_t sample) {
+  const itg_tensor_info *info = &judge->outputs[output];
+  size_t finite = 0, nan = 0;
+  for (size_t k = 0; k < info->count; k++) {
+    finite += isfinite(judge->reference[output][k]) != 0;
+    nan += isnan(judge->reference[output][k]) != 0;
+  }
+  if (nan == 0 && (finite > 0 || info->count == 0)) return ITG_OK;
+  const char *name = judge->result->names[sample];
+  ITG_FAIL(judge->diagnostic, ITG_ERROR_QUANTIZATION, info->name,
+           "the float model answers sample %zu%s%s%s with %s, so nothing can be judged on it; check the sample and its "
+           "preprocessing",
+           sample, name ? " (" : "", name ? name : "", name ? ")" : "", nan ? "NaN" : "nothing but infinities");
+}
+
 static itg_status run_batch(judge_state *judge, size_t first, size_t count) {
   const itg_samples *samples = &judge->options->samples;
   for (size_t k = 0; k < count; k++)
@@ -182,6 +199,7 @@ static itg_status run_batch(judge_state *judge, size_t first, size_t count) {
     ITG_TRY(lane_status(judge, lane, lane->status));
     for (size_t i = 0; i < judge->output_count; i++) {
       itg_public_to_float(judge->outputs[i].dtype, lane->outputs[i], judge->reference[i], judge->outputs[i].count);
+      ITG_TRY(check_reference(judge, i, first + k));
       itg_accuracy_add(&judge->result->outputs[i], first + k, judge->reference[i], lane->answer[i]);
     }
   }
