@@ -63,13 +63,18 @@ static void release(itg_output_file *file, bool remove_temporary) {
 
 itg_status itg_output_file_create(const char *path, itg_diagnostic *diagnostic, itg_output_file **out) {
   struct stat info;
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+  if (!*path) ITG_FAIL(diagnostic, ITG_ERROR_IO, NULL, "the path of an output file is empty");
+  const bool is_link = lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+  const bool present = stat(path, &info) == 0;
+  if (is_link && !present)
+    ITG_FAIL(diagnostic, ITG_ERROR_IO, path, "is a symbolic link that leads nowhere; remove it or choose another path");
+  if (present && !S_ISREG(info.st_mode))
     ITG_FAIL(diagnostic, ITG_ERROR_IO, path, "exists and is not a regular file; choose another output path");
   itg_output_file *file = calloc(1, sizeof *file);
   ITG_TRY_MEMORY(file, diagnostic);
   file->descriptor = file->slot = -1;
-  const size_t length = strlen(path) + 48;
-  file->path = strdup(path);
+  file->path = is_link ? realpath(path, NULL) : strdup(path); // Renaming onto a link would replace the link.
+  const size_t length = (file->path ? strlen(file->path) : 0) + 48;
   file->temporary = malloc(length);
   if (!file->path || !file->temporary) {
     free(file->path);
@@ -77,7 +82,7 @@ itg_status itg_output_file_create(const char *path, itg_diagnostic *diagnostic, 
     free(file);
     ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
   }
-  snprintf(file->temporary, length, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&output_counter, 1));
+  snprintf(file->temporary, length, "%s.tmp-%ld-%u", file->path, (long)getpid(), atomic_fetch_add(&output_counter, 1));
   for (int i = 0; i < MAX_OPEN_OUTPUTS && file->slot < 0; i++) {
     char *expected = NULL;
     if (atomic_compare_exchange_strong(&open_outputs[i], &expected, file->temporary)) file->slot = i;

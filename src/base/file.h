@@ -16,7 +16,8 @@ ITG_MUST_USE itg_status itg_mapped_file_open(const char *path, itg_diagnostic *d
 void itg_mapped_file_close(itg_mapped_file *file);
 
 // An output file under construction: written beside its final name as "<path>.tmp-<pid>-<n>", renamed by commit.
-// Whatever happens before commit leaves the final name untouched. One thread at a time.
+// Whatever happens before commit leaves the final name untouched. A symbolic link stays: the file that it leads to is
+// written. One thread at a time.
 typedef struct itg_output_file itg_output_file;
 
 ITG_MUST_USE itg_status itg_output_file_create(const char *path, itg_diagnostic *diagnostic, itg_output_file **out);
