@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/files.h"
 
 enum { FIRST_LONG = 256 }; // getopt values of long options start beyond all characters.
 
@@ -101,7 +102,7 @@ static int parse(const cli_command *command, int argc, char **argv, const struct
   if (out->positional_count > command->max_positional)
     return cli_usage_error("unexpected argument \"%s\"; usage: intaglio %s %s",
                            out->positional[command->max_positional], command->name, command->arguments);
-  return -1;
+  return cli_check_outputs(out) == CLI_OK ? -1 : CLI_USAGE;
 }
 
 int cli_parse(const cli_command *command, int argc, char **argv, cli_arguments *out) {

@@ -1,7 +1,9 @@
 // intaglio compile: a float model and samples become a .itg.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/status.h"
 #include "cli/source.h"
 
 static const cli_option options[] = {
@@ -88,6 +90,8 @@ static itg_status open_samples(compile_run *run, itg_compile_options *compile_op
   if (status == ITG_OK && run->judge_count)
     status = cli_samples_open(run->judge, run->judge_count, &run->source.options, diagnostic, &run->judge_samples);
   if (status != ITG_OK) return status;
+  if (split && cli_samples_view(run->calibration_samples, 1, 2, &run->judge_view).count == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "--split needs two samples or more: one calibrates, one judges");
   compile_options->calibration = cli_samples_view(run->calibration_samples, 0, split ? 2 : 1, &run->calibration_view);
   if (split) compile_options->judge = cli_samples_view(run->calibration_samples, 1, 2, &run->judge_view);
   if (run->judge_samples) compile_options->judge = cli_samples_view(run->judge_samples, 0, 1, &run->judge_view);
@@ -144,8 +148,17 @@ static int compile(compile_run *run) {
   return written;
 }
 
+// Files that a model refers to (external data, pictures) are not among the arguments; none of them is a compiled file.
+static bool is_other_file(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 && !cli_is_compiled(path);
+}
+
 static int run_compile(const cli_arguments *arguments) {
   if (!cli_get(arguments, "output")) return cli_usage_error("compile needs -o FILE.itg, the file to write");
+  if (is_other_file(cli_get(arguments, "output")))
+    return cli_usage_error("%s exists and is no compiled file; remove it first, or choose another name for -o",
+                           cli_get(arguments, "output"));
   if (!cli_has(arguments, "calibration"))
     return cli_usage_error("compile needs --calibration: a folder of pictures or INPUT=FILE.npy; ranges of "
                            "activations cannot be known without samples");

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "cli/files.h"
 #include "cli/network.h"
 #include "tensor/npy.h"
 
@@ -83,26 +84,52 @@ static itg_status read_raw(run_state *run, const char *path, size_t input, bool 
   return ITG_OK;
 }
 
-static itg_status prepare_inputs(run_state *run) {
-  const cli_arguments *arguments = run->arguments;
-  size_t raw_count = 0, stored_size = 0;
-  const char **specs = calloc(run->input_count + 1, sizeof *specs); // Without the names of pictures' inputs.
-  ITG_TRY_MEMORY(specs, &run->diagnostic);
-  itg_status status = ITG_OK;
-  for (size_t i = 0; i < run->input_count && status == ITG_OK; i++) {
+static itg_status check_raw(run_state *run, const bool *given) {
+  for (size_t i = 0; i < run->network.input_count; i++) {
+    if (!given[i])
+      ITG_FAIL(&run->diagnostic, ITG_ERROR_ARGUMENT, run->network.inputs[i].name,
+               "no values for this input; add --input INPUT=FILE");
+  }
+  return ITG_OK;
+}
+
+static itg_status read_all_raw(run_state *run, const char **specs, size_t *raw_count, bool *given) {
+  for (size_t i = 0; i < run->input_count; i++) {
     size_t input;
     bool raw;
     const char *path = file_of(run, run->inputs[i], &input);
     const size_t length = strlen(path);
     const bool array = length > 4 && strcmp(path + length - 4, ".npy") == 0;
     specs[i] = array ? run->inputs[i] : path;
-    status = read_raw(run, path, input, &raw);
-    raw_count += raw;
+    if (run->network.input_count == 0)
+      ITG_FAIL(&run->diagnostic, ITG_ERROR_ARGUMENT, path, "the network has no inputs; leave --input out");
+    ITG_TRY(read_raw(run, path, input, &raw));
+    if (!raw) continue;
+    if (path == run->inputs[i] && run->network.input_count > 1)
+      ITG_FAIL(&run->diagnostic, ITG_ERROR_ARGUMENT, path,
+               "the network has %zu inputs; write --input INPUT=FILE to say which; the first is \"%s\"",
+               run->network.input_count, run->network.inputs[0].name);
+    if (given[input])
+      ITG_FAIL(&run->diagnostic, ITG_ERROR_ARGUMENT, path, "input \"%s\" is given twice",
+               run->network.inputs[input].name);
+    given[input] = true;
+    ++*raw_count;
   }
-  if (status == ITG_OK && raw_count == run->input_count) {
-    if (raw_count != run->network.input_count)
-      status = itg_fail(&run->diagnostic, ITG_ERROR_ARGUMENT, NULL, __FILE__, __LINE__, "%zu of %zu inputs are given",
-                        raw_count, run->network.input_count);
+  return ITG_OK;
+}
+
+static itg_status prepare_inputs(run_state *run) {
+  const cli_arguments *arguments = run->arguments;
+  size_t raw_count = 0, stored_size = 0;
+  const char **specs = calloc(run->input_count + 1, sizeof *specs); // Without the names of pictures' inputs.
+  bool *given = calloc(run->network.input_count + 1, sizeof *given);
+  itg_status status = specs && given
+                          ? read_all_raw(run, specs, &raw_count, given)
+                          : itg_fail(&run->diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
+  const bool all_raw = status == ITG_OK && raw_count == run->input_count;
+  if (all_raw) status = check_raw(run, given);
+  free(given);
+  if (all_raw) {
     free(specs);
     return status;
   }
@@ -165,6 +192,10 @@ static itg_status choose_outputs(run_state *run) {
     for (char *c = path + strlen(folder) + 1; *c; c++) { // Names of outputs may hold slashes; file names may not.
       if (*c == '/') *c = '_';
     }
+    const char *input = cli_input_file(run->arguments, path);
+    if (input)
+      ITG_FAIL(&run->diagnostic, ITG_ERROR_ARGUMENT, path,
+               "--output-dir would overwrite what is read (%s); choose another folder", input);
   }
   return ITG_OK;
 }

@@ -3,10 +3,12 @@
 #include "cli/samples.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/status.h"
@@ -214,6 +216,8 @@ static itg_status find_input(const cli_samples *samples, const char *spec, size_
     *path = spec;
     return ITG_OK;
   }
+  if (options->input_count == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, spec, "the network has no inputs, so it takes no data");
   char names[250] = "";
   for (size_t i = 0; i < options->input_count; i++) {
     const size_t length = strlen(names);
@@ -313,6 +317,8 @@ static itg_status fill(cli_samples *samples, const char *const *specs, size_t co
   bool arrays = false;
   for (size_t i = 0; i < count; i++) {
     const bool folder = is_folder(specs[i]);
+    if (!strchr(specs[i], '=') && access(specs[i], F_OK) != 0)
+      ITG_FAIL(diagnostic, ITG_ERROR_IO, specs[i], "cannot open: %s", strerror(errno));
     const bool array = !folder && (ends_with(specs[i], ".npy") || strchr(specs[i], '='));
     if (i > 0 && array != arrays)
       ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, specs[i], "pictures and arrays cannot be mixed");

@@ -134,6 +134,8 @@ itg_source_options cli_source_options(const cli_arguments *arguments, const char
 bool cli_is_compiled(const char *path) {
   static const unsigned char magic[4] = {0x89, 0x49, 0x54, 0x47}; // "ITG" after a byte that is not ASCII.
   char start[4];
+  struct stat info;
+  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false; // Opening a pipe would wait for a writer.
   FILE *file = fopen(path, "rb");
   if (!file) return false;
   const bool compiled = fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, magic, sizeof magic) == 0;

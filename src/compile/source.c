@@ -61,6 +61,13 @@ itg_status itg_source_import(const char *path, const itg_source_options *options
   if (!shapes) status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
   for (size_t i = 0; i < count && status == ITG_OK; i++)
     status = parse_shape(options->shapes[i], &arena, diagnostic, &shapes[i]);
+  for (size_t i = 1; i < count && status == ITG_OK; i++) {
+    for (size_t k = 0; k < i && status == ITG_OK; k++) {
+      if (strcmp(shapes[i].input, shapes[k].input) == 0)
+        status = itg_fail(diagnostic, ITG_ERROR_ARGUMENT, shapes[i].input, __FILE__, __LINE__,
+                          "the shape of this input is given twice");
+    }
+  }
   if (status == ITG_OK) {
     const itg_import_options import = {.shapes = shapes, .shape_count = count, .batch_is_one = true};
     status = itg_import_onnx(path, &import, problems, diagnostic, out);

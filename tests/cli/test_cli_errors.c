@@ -1,4 +1,5 @@
 // The command from end to end: everything that goes wrong, with its exit code, its message and what it leaves behind.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,6 +153,131 @@ static void test_outputs_that_cannot_be_written(void **state) {
   assert_int_equal(count_files(".tmp-"), 0);
 }
 
+// An output under the name of something that is read would destroy it, by whatever road the name leads there.
+static void test_outputs_that_would_destroy_inputs(void **state) {
+  (void)state;
+  write_model("keep.onnx", 16, NULL);
+  assert_int_equal(symlink("keep.onnx", "keep-link"), 0);
+  assert_int_equal(link("keep.onnx", "keep-twin"), 0);
+  onnx_write_file("notes.txt", "hello", 5);
+  static const char *const lines[] = {
+      "compile keep.onnx -o keep.onnx -c x=a.npy",
+      "compile keep.onnx -o keep-link -c x=a.npy",
+      "compile keep.onnx -o keep-twin -c x=a.npy",
+      "compile keep.onnx -o a.npy -c x=a.npy",
+      "compile keep.onnx -o ./a.npy -c x=a.npy",
+      "compile keep.onnx -o notes.txt -c x=a.npy",
+      "compile keep.onnx -o x.itg --report keep.onnx -c x=a.npy",
+      "compile keep.onnx -o x.itg --report x.itg -c x=a.npy",
+      "compile keep.onnx -o x.itg --report ./x.itg -c x=a.npy",
+      "compare m.itg --float keep.onnx --data x=a.npy --report keep.onnx",
+      "compare m.itg --float keep.onnx --data x=a.npy --report m.itg",
+      "run m.itg --samples --input a.npy --output a.npy",
+      "run m.itg --samples --input x=a.npy --output y=a.npy",
+      "run m.itg --samples --input a.npy --output m.itg",
+  };
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    if (command(lines[i]) != 2) fail_msg("not refused: %s", lines[i]);
+    assert_says("choose another name");
+  }
+  assert_int_equal(mkdir("folder", 0777), 0);
+  write_samples("folder/y.npy", 8, 16, 3);
+  assert_int_equal(command("run m.itg --samples --input folder/y.npy --output-dir folder"), 2);
+  assert_says("folder/y.npy");
+  assert_int_equal(command("inspect keep.onnx"), 0);
+  assert_int_equal(command("compile keep.onnx -o x.itg -c x=a.npy -q"), 0); // Everything is as it was.
+  assert_int_equal(command("compile keep.onnx -o x.itg -c x=a.npy -q"), 0); // A compiled file gives way.
+  assert_int_equal(unlink("x.itg"), 0);
+}
+
+static void test_links_as_outputs(void **state) {
+  (void)state;
+  assert_int_equal(command("compile m.onnx -o target.itg -c a.npy -q"), 0);
+  assert_int_equal(symlink("target.itg", "link.itg"), 0);
+  assert_int_equal(symlink("nowhere.itg", "dangling.itg"), 0);
+  assert_int_equal(command("compile m.onnx -o link.itg -c a.npy -q --precision a16w8"), 0);
+  struct stat info;
+  assert_int_equal(lstat("link.itg", &info), 0);
+  assert_true(S_ISLNK(info.st_mode));
+  assert_int_equal(lstat("target.itg", &info), 0);
+  assert_true(S_ISREG(info.st_mode));
+  assert_int_equal(command("inspect target.itg"), 0);
+  assert_non_null(strstr(command_stdout, "a16w8"));
+  assert_int_equal(command("compile m.onnx -o dangling.itg -c a.npy -q"), 3);
+  assert_says("leads nowhere");
+  assert_int_equal(lstat("dangling.itg", &info), 0);
+  assert_false(exists("nowhere.itg"));
+  assert_int_equal(count_files(".tmp-"), 0);
+}
+
+// A pipe that nobody writes to must not hold the command up.
+static void test_pipes_as_inputs(void **state) {
+  (void)state;
+  assert_int_equal(mkfifo("pipe", 0666), 0);
+  static const char *const lines[] = {"inspect pipe",
+                                      "bench pipe",
+                                      "run pipe --input a.npy",
+                                      "compile pipe -o x.itg -c a.npy",
+                                      "compare pipe --float m.onnx --data a.npy",
+                                      "compare m.itg --float pipe --data a.npy",
+                                      "compile m.onnx -o x.itg -c x=pipe",
+                                      "compile m.onnx -o x.itg -c pipe --preprocess raw-255",
+                                      "compile m.onnx -o x.itg -c a.npy --recipe pipe",
+                                      "run m.itg --input a.npy --preprocess ./pipe"};
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    const pid_t child = start_command(lines[i], "stdout.txt");
+    for (int wait = 0; wait < 1000 && kill(child, 0) == 0; wait++) {
+      siginfo_t ended = {0};
+      if (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == child) break;
+      usleep(10000);
+    }
+    kill(child, SIGKILL);
+    if (finish_command(child) != 3) fail_msg("%s: %s", lines[i], command_stderr);
+    assert_says("not a regular file");
+  }
+}
+
+static void test_raw_inputs(void **state) {
+  (void)state;
+  static float values[3 * 16 * 16];
+  onnx_write_file("v.raw", values, sizeof values);
+  onnx_write_file("short.raw", values, sizeof values - 4);
+  assert_int_equal(command("run m.itg --input v.raw"), 0);
+  assert_int_equal(command("run m.itg --input x=v.raw --input x=v.raw"), 2);
+  assert_says("given twice");
+  assert_int_equal(command("run m.itg --input short.raw"), 5);
+  assert_says("3072");
+}
+
+// Nothing can be judged where the float model itself gives no numbers; the measures must not call it perfect.
+static void test_samples_without_numbers(void **state) {
+  (void)state;
+  static float values[4 * 3 * 16 * 16];
+  const itg_shape shape = {4, {4, 3, 16, 16}};
+  static const float bad[] = {NAN, INFINITY};
+  for (size_t i = 0; i < 2; i++) {
+    for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) values[k] = bad[i];
+    assert_int_equal(itg_npy_write("bad.npy", ITG_DTYPE_F32, &shape, values, NULL), ITG_OK);
+    assert_int_equal(command("compile m.onnx -o x.itg -c x=a.npy --judge x=bad.npy"), 1);
+    assert_says("sample 0 (row 0)");
+    assert_false(exists("x.itg"));
+    assert_int_equal(command("compile m.onnx -o x.itg -c x=bad.npy"), 1);
+    assert_int_equal(command("compare m.itg --float m.onnx --data x=bad.npy --min-cosine 0.9"), 1);
+    assert_says("nothing can be judged");
+  }
+}
+
+static void test_options_that_contradict(void **state) {
+  (void)state;
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --split --limit 1"), 2);
+  assert_says("two samples");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --shape x=1x3x16x16 --shape x=1x3x16x16"), 2);
+  assert_says("twice");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --judge no-such-folder"), 3);
+  assert_says("no-such-folder");
+  assert_false(exists("x.itg"));
+}
+
 // Interrupted at ever later moments until a run ends before its signal: no moment may leave anything behind.
 static void test_interrupt(void **state) {
   (void)state;
@@ -186,6 +312,12 @@ int main(void) {
       cmocka_unit_test(test_folders),
       cmocka_unit_test(test_wrong_arrays),
       cmocka_unit_test(test_outputs_that_cannot_be_written),
+      cmocka_unit_test(test_outputs_that_would_destroy_inputs),
+      cmocka_unit_test(test_links_as_outputs),
+      cmocka_unit_test(test_pipes_as_inputs),
+      cmocka_unit_test(test_raw_inputs),
+      cmocka_unit_test(test_samples_without_numbers),
+      cmocka_unit_test(test_options_that_contradict),
       cmocka_unit_test(test_interrupt),
   };
   return cmocka_run_group_tests(tests, prepare, leave_work_folder);

@@ -1,0 +1,16 @@
+// Output files that would destroy what a command reads, or each other.
+#ifndef ITG_CLI_FILES_H
+#define ITG_CLI_FILES_H
+
+#include "cli/commands.h"
+
+// Whether two paths lead to one file, present or still to be created (through links and different spellings of a folder).
+bool cli_same_file(const char *a, const char *b);
+
+// The input (model, samples, recipe, ..) among the arguments that `path` leads to, as it was given, or NULL.
+const char *cli_input_file(const cli_arguments *arguments, const char *path);
+
+// Every --output and --report against all inputs and each other. CLI_OK, or CLI_USAGE after printing the error.
+int cli_check_outputs(const cli_arguments *arguments);
+
+#endif
