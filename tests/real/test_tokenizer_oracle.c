@@ -1,0 +1,183 @@
+// Tokenizers against the `tokenizers` package on lines of mixed text: no id and no decoded byte may differ.
+// ITG_ORACLE_COUNT: lines a tokenizer (default 10000); ITG_ORACLE_SEED.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "support/oracle.h"
+#include "text/tokenizer.h"
+
+static char folder[] = "/tmp/intaglio-tokens-XXXXXX";
+
+static int make_lines(void **state) {
+  (void)state;
+  static const char *const names[] = {"minilm", "smollm2", "smolvlm", "internvl3"};
+  char command[16384], paths[4][4096];
+  const char *count = getenv("ITG_ORACLE_COUNT"), *seed = getenv("ITG_ORACLE_SEED");
+  if (!mkdtemp(folder)) return -1;
+  snprintf(paths[0], sizeof paths[0], "%s/minilm/tokenizer.json", oracle_models());
+  snprintf(paths[1], sizeof paths[1], "%s/data/vlm-full/smollm2-135m/tokenizer.json", oracle_shared());
+  snprintf(paths[2], sizeof paths[2], "%s/data/vlm-full/smolvlm-500m/tokenizer.json", oracle_shared());
+  snprintf(paths[3], sizeof paths[3], "%s/data/vlm-full/internvl3-1b/tokenizer.json", oracle_shared());
+  int at = snprintf(command, sizeof command, "'%s' '%s/tests/real/tokenizer_oracle.py' '%s' %d %d", oracle_python(),
+                    ITG_SOURCE_DIR, folder, count ? atoi(count) : 10000, seed ? atoi(seed) : 1);
+  for (int i = 0; i < 4; i++) {
+    if (!oracle_exists(paths[i])) {
+      printf("%s is not there: without this one\n", paths[i]);
+      continue;
+    }
+    at += snprintf(command + at, sizeof command - (size_t)at, " '%s=%s'", names[i], paths[i]);
+  }
+  return system(command) == 0 ? 0 : -1;
+}
+
+static int remove_lines(void **state) {
+  (void)state;
+  char command[256];
+  snprintf(command, sizeof command, "rm -rf '%s'", folder);
+  return getenv("ITG_ORACLE_KEEP") ? 0 : system(command);
+}
+
+static itg_span take(itg_span *rest, size_t size) {
+  itg_span taken = {0};
+  assert_true(itg_span_cut(*rest, 0, size, &taken));
+  *rest = (itg_span){rest->data + size, rest->size - size};
+  return taken;
+}
+static uint32_t take_number(itg_span *rest) {
+  uint32_t value;
+  memcpy(&value, take(rest, sizeof value).data, sizeof value);
+  return value;
+}
+
+static void show(const char *what, itg_span bytes) {
+  printf("%s: \"", what);
+  for (size_t i = 0; i < bytes.size && i < 600; i++)
+    printf(bytes.data[i] >= ' ' && bytes.data[i] != 127 ? "%c" : "\\x%02x", bytes.data[i]);
+  printf("\"\n");
+}
+
+// Streaming gives what decoding at once gives.
+static void stream(const itg_tokenizer *tokenizer, const itg_token_ids *ids, bool skip, itg_text *text) {
+  itg_stream_decoder *decoder = NULL;
+  assert_int_equal(itg_stream_decoder_create(tokenizer, skip, NULL, &decoder), ITG_OK);
+  for (size_t i = 0; i < ids->count; i++)
+    assert_int_equal(itg_stream_decoder_push(decoder, ids->ids[i], NULL, text), ITG_OK);
+  assert_int_equal(itg_stream_decoder_finish(decoder, NULL, text), ITG_OK);
+  itg_stream_decoder_destroy(decoder);
+}
+
+static void compare(const char *name) {
+  char path[512];
+  itg_mapped_file json, cases;
+  itg_tokenizer *tokenizer = NULL;
+  itg_diagnostic why = {0};
+  size_t lines = 0, bytes = 0, tokens = 0, wrong = 0, wrong_text = 0, wrong_stream = 0;
+  itg_token_ids ids = {0};
+  itg_text text = {0}, streamed = {0};
+  const itg_encode_options options = {.add_special = true};
+  double seconds = 0;
+  snprintf(path, sizeof path, "%s/%s.json", folder, name);
+  if (!oracle_exists(path)) return;
+  assert_int_equal(itg_mapped_file_open(path, NULL, &json), ITG_OK);
+  if (itg_tokenizer_open(json.bytes, &why, &tokenizer) != ITG_OK) fail_msg("%s: %s", name, why.message);
+  snprintf(path, sizeof path, "%s/%s.bin", folder, name);
+  assert_int_equal(itg_mapped_file_open(path, NULL, &cases), ITG_OK);
+  for (itg_span rest = cases.bytes; rest.size; lines++) {
+    const itg_span line = take(&rest, take_number(&rest));
+    const size_t count = take_number(&rest);
+    const itg_span expected = take(&rest, count * sizeof(int32_t));
+    const bool skip = take_number(&rest) != 0;
+    const itg_span decoded = take(&rest, take_number(&rest));
+    struct timespec start, end;
+    ids.count = text.size = streamed.size = 0;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    if (itg_tokenizer_encode(tokenizer, line, &options, &why, &ids) != ITG_OK) fail_msg("%s: %s", name, why.message);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    seconds += (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+    bytes += line.size;
+    tokens += ids.count;
+    if (ids.count != count || (count && memcmp(ids.ids, expected.data, expected.size) != 0)) {
+      if (wrong++ < 5) {
+        show("line", line);
+        size_t i = 0;
+        int32_t other = -1;
+        for (; i < count && i < ids.count; i++) {
+          memcpy(&other, expected.data + i * sizeof other, sizeof other);
+          if (other != ids.ids[i]) break;
+        }
+        printf("%zu ids, expected %zu; the first that differs is number %zu: %d instead of %d\n", ids.count, count, i,
+               i < ids.count ? ids.ids[i] : -1, other);
+        show("ours", itg_tokenizer_token_of_id(tokenizer, i < ids.count ? ids.ids[i] : -1));
+        show("theirs", itg_tokenizer_token_of_id(tokenizer, other));
+      }
+      continue;
+    }
+    assert_int_equal(itg_tokenizer_decode(tokenizer, ids.ids, ids.count, skip, NULL, &text), ITG_OK);
+    if (text.size != decoded.size || (text.size && memcmp(text.data, decoded.data, text.size) != 0)) {
+      if (wrong_text++ < 5) {
+        show("line", line);
+        show("text", (itg_span){text.data, text.size});
+        show("expected", decoded);
+      }
+    }
+    stream(tokenizer, &ids, skip, &streamed);
+    const bool repaired = text.size && memmem(text.data, text.size, "\xEF\xBF\xBD", 3);
+    if ((streamed.size != text.size || (text.size && memcmp(streamed.data, text.data, text.size) != 0)) && !repaired) {
+      if (wrong_stream++ < 5) {
+        show("streamed", (itg_span){streamed.data, streamed.size});
+        show("text", (itg_span){text.data, text.size});
+      }
+    }
+  }
+  printf("%-12s %7zu lines %9zu bytes %9zu ids, %.1f MB/s: %zu lines of other ids, %zu of other text, %zu streamed\n",
+         name, lines, bytes, tokens, seconds > 0 ? (double)bytes / seconds / 1e6 : 0, wrong, wrong_text, wrong_stream);
+  itg_token_ids_free(&ids);
+  itg_text_free(&text);
+  itg_text_free(&streamed);
+  itg_tokenizer_close(tokenizer);
+  itg_mapped_file_close(&cases);
+  itg_mapped_file_close(&json);
+  assert_true(lines > 0);
+  assert_int_equal(wrong + wrong_text + wrong_stream, 0);
+}
+
+#define COMPARE(function, name)                 \
+  static void function##_agrees(void **state) { \
+    (void)state;                                \
+    compare(name);                              \
+  }
+COMPARE(minilm, "minilm")
+COMPARE(smollm2, "smollm2")
+COMPARE(smolvlm, "smolvlm")
+COMPARE(internvl3, "internvl3")
+COMPARE(clip, "clip")
+COMPARE(gemma, "gemma")
+COMPARE(llama, "llama")
+COMPARE(unknown, "unknown")
+COMPARE(bert_cased, "bert-cased")
+COMPARE(xlm_roberta, "xlm-roberta")
+COMPARE(siglip, "siglip")
+COMPARE(splits, "splits")
+
+int main(void) {
+  if (!oracle_has("tokenizers")) {
+    printf("skipped: needs Python with the tokenizers package\n");
+    return 77;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(minilm_agrees),      cmocka_unit_test(smollm2_agrees), cmocka_unit_test(smolvlm_agrees),
+      cmocka_unit_test(internvl3_agrees),   cmocka_unit_test(clip_agrees),    cmocka_unit_test(gemma_agrees),
+      cmocka_unit_test(llama_agrees),       cmocka_unit_test(unknown_agrees), cmocka_unit_test(bert_cased_agrees),
+      cmocka_unit_test(xlm_roberta_agrees), cmocka_unit_test(siglip_agrees),  cmocka_unit_test(splits_agrees)};
+  return cmocka_run_group_tests(tests, make_lines, remove_lines);
+}
