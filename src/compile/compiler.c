@@ -16,6 +16,7 @@
 #include "container/container.h"
 #include "graph/print.h"
 #include "lower/legalize.h"
+#include "passes/list.h"
 #include "passes/passes.h"
 #include "quantize/quantize.h"
 
@@ -160,13 +161,33 @@ static itg_status read_recipe(compile_run *run) {
   return ITG_OK;
 }
 
+// A compiled program takes and gives floats, whatever their width in the model. The passes widened what lies between the
+// half-precision inputs and outputs; here these become float32 too, and the Casts beside them go.
+static itg_status widen_ends(itg_graph *graph, itg_diagnostic *diagnostic) {
+  bool changed = false;
+  for (size_t i = 0; i < (size_t)graph->tensor_count; i++) {
+    itg_tensor *tensor = graph->tensors[i];
+    if (tensor->data || (tensor->dtype != ITG_DTYPE_F16 && tensor->dtype != ITG_DTYPE_BF16)) continue;
+    tensor->dtype = ITG_DTYPE_F32;
+    changed = true;
+  }
+  if (!changed) return ITG_OK;
+  ITG_FOR_EACH_NODE(node, graph) {
+    if (node->op != ITG_OP_CAST || node->outputs[0]->dtype != ITG_DTYPE_F32) continue;
+    node->attributes.cast.to = ITG_DTYPE_F32;
+    if (node->inputs[0]->dtype == ITG_DTYPE_F32) node->op = ITG_OP_IDENTITY;
+  }
+  return itg_pass_eliminate(graph, &changed, diagnostic);
+}
+
 static itg_status rewrite(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
   itg_graph *canonical = NULL;
   ITG_TRY(itg_graph_clone(run->compiler->imported, run->diagnostic, &canonical));
-  const itg_status status =
+  itg_status status =
       itg_passes_run(canonical, options->dump_after ? dump_pass : NULL, (void *)options, run->diagnostic);
+  if (status == ITG_OK) status = widen_ends(canonical, run->diagnostic);
   if (status != ITG_OK) {
     itg_graph_destroy(canonical);
     return status;
@@ -184,7 +205,7 @@ static itg_status calibrate(compile_run *run) {
   const double start = itg_now();
   itg_calibration_feed *feed = &run->feed;
   feed->samples = options->calibration;
-  feed->infos = run->compiler->inputs;
+  feed->infos = itg_float_network_input(run->network, 0);
   feed->input_count = itg_compiler_input_count(run->compiler);
   ITG_TRY(itg_sample_buffers(feed->infos, feed->input_count, &run->arena, run->diagnostic, &feed->values));
   const itg_sample_source source = {feed, options->calibration.count, itg_calibration_feed_read};

@@ -47,34 +47,42 @@ static inline void onnx_message(onnx_bytes *out, int field, onnx_bytes *message)
   *message = (onnx_bytes){0};
 }
 
-// ValueInfoProto of a float tensor: 11 graph input, 12 graph output.
-static inline void onnx_value(onnx_bytes *graph, int field, const char *name, int rank, const int64_t *dims) {
+// ValueInfoProto: 11 graph input, 12 graph output. `elements` is a TensorProto.DataType.
+static inline void onnx_typed_value(onnx_bytes *graph, int field, const char *name, int64_t elements, int rank,
+                                    const int64_t *dims) {
   onnx_bytes value = {0}, type = {0}, tensor = {0}, shape = {0};
   for (int i = 0; i < rank; i++) {
     onnx_bytes dim = {0};
     onnx_integer(&dim, 1, dims[i]); // dim_value
     onnx_message(&shape, 1, &dim);  // dim
   }
-  onnx_integer(&tensor, 1, 1);      // elem_type FLOAT
-  onnx_message(&tensor, 2, &shape); // shape
-  onnx_message(&type, 1, &tensor);  // tensor_type
-  onnx_text(&value, 1, name);       // name
-  onnx_message(&value, 2, &type);   // type
+  onnx_integer(&tensor, 1, elements); // elem_type
+  onnx_message(&tensor, 2, &shape);   // shape
+  onnx_message(&type, 1, &tensor);    // tensor_type
+  onnx_text(&value, 1, name);         // name
+  onnx_message(&value, 2, &type);     // type
   onnx_message(graph, field, &value);
 }
-// Initializer (5) of floats.
-static inline void onnx_weights(onnx_bytes *graph, const char *name, int rank, const int64_t *dims,
-                                const float *values) {
+static inline void onnx_value(onnx_bytes *graph, int field, const char *name, int rank, const int64_t *dims) {
+  onnx_typed_value(graph, field, name, 1, rank, dims); // FLOAT
+}
+// Initializer (5) of elements of `size` bytes.
+static inline void onnx_typed_weights(onnx_bytes *graph, const char *name, int64_t elements, size_t size, int rank,
+                                      const int64_t *dims, const void *values) {
   onnx_bytes tensor = {0};
   size_t count = 1;
   for (int i = 0; i < rank; i++) {
     onnx_integer(&tensor, 1, dims[i]); // dims
     count *= (size_t)dims[i];
   }
-  onnx_integer(&tensor, 2, 1); // data_type FLOAT
+  onnx_integer(&tensor, 2, elements); // data_type
   onnx_text(&tensor, 8, name);
-  onnx_blob(&tensor, 9, values, count * sizeof *values); // raw_data
+  onnx_blob(&tensor, 9, values, count * size); // raw_data
   onnx_message(graph, 5, &tensor);
+}
+static inline void onnx_weights(onnx_bytes *graph, const char *name, int rank, const int64_t *dims,
+                                const float *values) {
+  onnx_typed_weights(graph, name, 1, sizeof *values, rank, dims, values); // FLOAT
 }
 // Attribute (5 of a node) of integers.
 static inline void onnx_integers(onnx_bytes *node, const char *name, int count, const int64_t *values) {

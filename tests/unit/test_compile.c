@@ -12,6 +12,7 @@
 
 #include "intaglio/compiler.h"
 #include "support/onnx_writer.h"
+#include "tensor/half.h"
 
 enum { SIDE = 12, INPUT = 3 * SIDE * SIDE, SAMPLES = 6 };
 static char folder[] = "/tmp/intaglio-compile-XXXXXX";
@@ -103,6 +104,42 @@ static void test_result(void **state) {
   assert_non_null(memmem(text, size, "m.onnx", 6));
   assert_null(memmem(text, size, folder, strlen(folder))); // No paths of this machine.
   assert_non_null(itg_model_metadata(model, "accuracy", &size));
+  itg_model_close(model);
+}
+
+// Half precision from end to end: x and y are floats to whoever runs the program.
+static void test_half_precision(void **state) {
+  (void)state;
+  enum { FLOAT16 = 10 };
+  const int64_t dims[] = {1, 3, SIDE, SIDE}, weight[] = {3, 3, 1, 1};
+  static const float values[9] = {1, -0.5f, 0.25f, 0.5f, 1, -0.25f, -0.5f, 0.25f, 1};
+  uint16_t halves[9];
+  onnx_bytes graph = {0};
+  for (int i = 0; i < 9; i++) halves[i] = itg_f32_to_f16(values[i]);
+  onnx_node(&graph, "Conv", "conv", (const char *const[3]){"x", "w"}, "c", NULL);
+  onnx_node(&graph, "Relu", "relu", (const char *const[3]){"c"}, "y", NULL);
+  onnx_typed_weights(&graph, "w", FLOAT16, sizeof halves[0], 4, weight, halves);
+  onnx_typed_value(&graph, 11, "x", FLOAT16, 4, dims);
+  onnx_typed_value(&graph, 12, "y", FLOAT16, 4, dims);
+  onnx_typed_value(&graph, 12, "c", FLOAT16, 4, dims); // An output that is read as well.
+  const onnx_bytes bytes = onnx_model(&graph);
+  onnx_write_file("half.onnx", bytes.data, bytes.size);
+  free(bytes.data);
+  itg_diagnostic diagnostic = {0};
+  itg_compiler *compiler;
+  assert_int_equal(itg_compiler_open("half.onnx", NULL, &diagnostic, &compiler), ITG_OK);
+  itg_compile_options options = good_options();
+  itg_compile_result result;
+  if (itg_compiler_compile(compiler, &options, "half.itg", &diagnostic, &result) != ITG_OK)
+    fail_msg("%s", diagnostic.message);
+  assert_int_equal(result.output_count, 2);
+  for (size_t i = 0; i < 2; i++) assert_true(result.outputs[i].cosine_min > 0.999);
+  itg_compiler_close(compiler);
+  itg_model *model;
+  assert_int_equal(itg_model_open("half.itg", NULL, &model), ITG_OK);
+  assert_string_equal(itg_model_input(model, 0)->name, "x");
+  assert_string_equal(itg_model_output(model, 0)->name, "y");
+  assert_string_equal(itg_model_output(model, 1)->name, "c");
   itg_model_close(model);
 }
 
@@ -243,6 +280,7 @@ static void test_shape_texts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_result),
+      cmocka_unit_test(test_half_precision),
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_errors_of_samples_come_through),
       cmocka_unit_test(test_cancel_at_every_step),
