@@ -70,7 +70,7 @@ table("other_punctuation", "General category P.",
       [c for c in codes if c > 127 and (len(punctuation.pre_tokenize_str("a" + chr(c))) == 2)
        != (category[c][0] == "P")])
 digits = pre_tokenizers.Digits(individual_digits=True)
-table("other_numbers", "General category N.",
+table("newer_numbers", "General category N in the reference, whose table of these is newer than utf8proc's.",
       [c for c in codes if (len(digits.pre_tokenize_str("a" + chr(c))) == 2) != (category[c][0] == "N")])
 table("starters", "The reference has combining class 0 for these.",
       [c for c in simple if combining_class(c) and all(

@@ -260,6 +260,7 @@ itg_status itg_bpe_encode(const itg_text_model *model, itg_span piece, itg_model
   const size_t first = ids->count;
   ITG_TRY(first_symbols(model, piece, scratch, ids, diagnostic));
   size_t count = ids->count - first;
+  if (count == 0) return ITG_OK;
   if (count <= SHORT_WORD)
     count = merge_short(model, ids->ids + first, count);
   else

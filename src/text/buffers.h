@@ -31,7 +31,7 @@ ITG_MUST_USE itg_status itg_token_ids_append(itg_token_ids *ids, int32_t id, itg
 
 static inline itg_span itg_text_span(const itg_text *text) { return (itg_span){text->data, text->size}; }
 static inline itg_span itg_piece_span(const itg_pieces *pieces, const itg_piece *piece) {
-  return (itg_span){pieces->text.data + piece->offset, piece->size};
+  return (itg_span){piece->size ? pieces->text.data + piece->offset : (const uint8_t *)"", piece->size};
 }
 
 // Adds to the pieces under construction; empty ones are left out, as the reference does.

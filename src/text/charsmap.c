@@ -17,10 +17,10 @@ static int digit(uint8_t c) {
   return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-static uint32_t unit(const itg_charsmap *map, size_t index) {
-  const uint8_t *at = map->bytes + 4 + index * 4;
+static uint32_t number(const uint8_t *at) {
   return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
+static uint32_t unit(const itg_charsmap *map, size_t index) { return number(map->bytes + 4 + index * 4); }
 static size_t offset_of(uint32_t value) { return (size_t)(value >> 10) << ((value & (1u << 9)) >> 6); }
 
 itg_status itg_charsmap_read(itg_span base64, itg_diagnostic *diagnostic, itg_charsmap **out) {
@@ -45,7 +45,7 @@ itg_status itg_charsmap_read(itg_span base64, itg_diagnostic *diagnostic, itg_ch
       map->bytes[size++] = (uint8_t)(bits >> have);
     }
   }
-  const uint32_t trie = size < 4 ? UINT32_MAX : unit(map, (size_t)-1);
+  const uint32_t trie = size < 4 ? UINT32_MAX : number(map->bytes);
   if (size < 4 || trie % 4 || trie < 4 || trie > size - 4)
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "tokenizer.json",
              "precompiled_charsmap: the trie does not fit its %zu bytes", size);

@@ -289,7 +289,7 @@ static itg_status apply_one(const itg_normalizer *one, itg_text *current, itg_te
 
 itg_status itg_normalizers_apply(const itg_normalizers *normalizers, itg_text *current, itg_text *spare,
                                  bool *moved_start, itg_diagnostic *diagnostic) {
-  for (size_t i = 0; i < normalizers->count; i++)
+  for (size_t i = 0; i < normalizers->count && current->size; i++) // Nothing comes from an empty text.
     ITG_TRY(apply_one(&normalizers->items[i], current, spare, moved_start, diagnostic));
   return ITG_OK;
 }

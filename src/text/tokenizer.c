@@ -46,9 +46,14 @@ static itg_status read_padding(const json_t *json, itg_diagnostic *diagnostic, i
 }
 
 static itg_status read_all(const json_t *json, itg_diagnostic *diagnostic, itg_tokenizer *out) {
+  itg_span version = {(const uint8_t *)"1.0", 3};
   ITG_TRY(itg_json_allow(
       json, "tokenizer.json",
       "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model", diagnostic));
+  ITG_TRY(itg_json_string(json, "tokenizer.json", "version", diagnostic, &version));
+  if (!itg_span_equals(version, "1.0"))
+    ITG_FAIL(diagnostic, ITG_ERROR_VERSION, "tokenizer.json", "version \"%.40s\"; version 1.0 is read",
+             (const char *)version.data);
   ITG_TRY(read_truncation(json_object_get(json, "truncation"), diagnostic, &out->limits));
   ITG_TRY(read_padding(json_object_get(json, "padding"), diagnostic, &out->limits));
   ITG_TRY(itg_text_model_read(json_object_get(json, "model"), diagnostic, &out->model));

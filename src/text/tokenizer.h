@@ -36,7 +36,7 @@ void itg_token_ids_free(itg_token_ids *ids);
 void itg_text_free(itg_text *text);
 
 // Reads the bytes of a tokenizer.json, which need not outlive the call.
-// Errors: FORMAT (not JSON, contradictory), LIMIT, UNSUPPORTED (a component or field, by name), MEMORY.
+// Errors: FORMAT (not JSON, contradictory), VERSION, LIMIT, UNSUPPORTED (a component or field, by name), MEMORY.
 ITG_MUST_USE itg_status itg_tokenizer_open(itg_span json, itg_diagnostic *diagnostic, itg_tokenizer **out);
 // NULL is allowed.
 void itg_tokenizer_close(itg_tokenizer *tokenizer);

@@ -85,7 +85,7 @@ bool itg_is_punctuation(uint32_t code) {
 
 bool itg_is_numeric(uint32_t code) {
   const utf8proc_category_t found = category(code);
-  return (found >= UTF8PROC_CATEGORY_ND && found <= UTF8PROC_CATEGORY_NO) != IN(other_numbers, code);
+  return (found >= UTF8PROC_CATEGORY_ND && found <= UTF8PROC_CATEGORY_NO) || IN(newer_numbers, code);
 }
 
 bool itg_is_mark(uint32_t code) {

@@ -1,5 +1,6 @@
 // Tokenizers against the `tokenizers` package on lines of mixed text: no id and no decoded byte may differ.
-// ITG_ORACLE_COUNT: lines a tokenizer (default 10000); ITG_ORACLE_SEED.
+// Also every assigned character.
+// ITG_ORACLE_COUNT: lines a tokenizer (default 10000); ITG_ORACLE_SEED; ITG_ORACLE_KEEP keeps the folder.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,6 +164,9 @@ COMPARE(internvl3, "internvl3")
 COMPARE(clip, "clip")
 COMPARE(gemma, "gemma")
 COMPARE(llama, "llama")
+COMPARE(llama3, "llama3")
+COMPARE(roberta, "roberta")
+COMPARE(nllb, "nllb")
 COMPARE(unknown, "unknown")
 COMPARE(bert_cased, "bert-cased")
 COMPARE(xlm_roberta, "xlm-roberta")
@@ -177,7 +181,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(minilm_agrees),      cmocka_unit_test(smollm2_agrees), cmocka_unit_test(smolvlm_agrees),
       cmocka_unit_test(internvl3_agrees),   cmocka_unit_test(clip_agrees),    cmocka_unit_test(gemma_agrees),
-      cmocka_unit_test(llama_agrees),       cmocka_unit_test(unknown_agrees), cmocka_unit_test(bert_cased_agrees),
+      cmocka_unit_test(llama_agrees),       cmocka_unit_test(llama3_agrees),  cmocka_unit_test(roberta_agrees),
+      cmocka_unit_test(nllb_agrees),        cmocka_unit_test(unknown_agrees), cmocka_unit_test(bert_cased_agrees),
       cmocka_unit_test(xlm_roberta_agrees), cmocka_unit_test(siglip_agrees),  cmocka_unit_test(splits_agrees)};
   return cmocka_run_group_tests(tests, make_lines, remove_lines);
 }

@@ -78,6 +78,14 @@ def piece(specials):
     return draw.choice([str.upper, str.title, str.swapcase])(text)
 
 
+def sweep():
+    """Every assigned character, alone and beside letters, marks and spaces; of the large uniform blocks a sample."""
+    large = ("CJK UNIFIED", "HANGUL SYLLABLE", "TANGUT IDEOGRAPH", "KHITAN", "NUSHU CHARACTER", "EGYPTIAN", "CUNEIFORM")
+    chosen = [c for c in assigned if not unicodedata.name(c, "").startswith(large) or ord(c) % 61 == 0]
+    for start in range(0, len(chosen), 24):
+        yield "".join(f"{c} a{c}\u0301b'{c} {c}{c}\u0323\u0345." for c in chosen[start:start + 24]).encode()
+
+
 def line(specials):
     if draw.random() < .003:  # A very long word.
         letter = draw.choice(["a", "ab", "é", "漢字", "the", " ", "\n", "=", "-=", "\u0301"])
@@ -148,6 +156,41 @@ def llama():
                                     show_progress=False, max_token_length=10))
     made.post_processor = processors.Sequence([processors.ByteLevel(), processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A $B", special_tokens=[("<s>", 1), ("</s>", 2)])])
+    return made
+
+
+def llama3():
+    made = Tokenizer(models.BPE(ignore_merges=True))
+    words = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+             r"\s*[\r\n]+|\s+(?!\S)|\s+")
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(words), "isolated"),
+                                                  pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    made.decoder = decoders.ByteLevel()
+    train(made, byte_level(3000, ["<|begin_of_text|>"]))
+    made.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(
+        single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", 0)])])
+    return made
+
+
+def roberta():
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    made.decoder = decoders.ByteLevel()
+    train(made, byte_level(2000, ["<s>", "<pad>", "</s>"]))
+    made.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return made
+
+
+def nllb(mapped):
+    made = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    made.normalizer = normalizers.Precompiled(mapped) if mapped else normalizers.NFKC()
+    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    made.decoder = decoders.Metaspace()
+    train(made, trainers.BpeTrainer(vocab_size=2000, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "deu_Latn"],
+                                    show_progress=False))
+    made.post_processor = processors.TemplateProcessing(single="deu_Latn $A </s>",
+                                                        special_tokens=[("deu_Latn", 4), ("</s>", 2)])
     return made
 
 
@@ -255,7 +298,8 @@ given = dict(argument.split("=", 1) for argument in sys.argv[4:])
 made = {name: Tokenizer.from_file(path) for name, path in given.items()}
 mapped = charsmap()
 print("the precompiled character map of sentencepiece" if mapped else "no sentencepiece: no precompiled character map")
-for name, make in {"clip": clip, "gemma": gemma, "llama": llama, "unknown": unknown, "bert-cased": bert_cased,
+for name, make in {"clip": clip, "gemma": gemma, "llama": llama, "llama3": llama3,
+                   "roberta": roberta, "nllb": lambda: nllb(mapped), "unknown": unknown, "bert-cased": bert_cased,
                    "xlm-roberta": lambda: xlm_roberta(mapped), "siglip": siglip, "splits": splits}.items():
     made[name] = make()
 
@@ -266,8 +310,10 @@ for name, tokenizer in made.items():
     tokenizer.no_truncation()
     specials = [t.content for t in tokenizer.get_added_tokens_decoder().values()][:60]
     with open(folder / f"{name}.bin", "wb") as out:
-        for start in range(0, count, 1000):
-            lines = [line(specials) for _ in range(min(1000, count - start))]
+        swept = list(sweep()) if count else []
+        for start in range(0, count + len(swept), 1000):
+            lines = [swept[i] if i < len(swept) else line(specials)
+                     for i in range(start, min(start + 1000, count + len(swept)))]
             encoded = tokenizer.encode_batch([text.decode("utf-8", "replace") for text in lines])
             for text, result in zip(lines, encoded):
                 skip = draw.random() < .5

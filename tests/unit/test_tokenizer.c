@@ -140,14 +140,20 @@ static void byte_pairs_merge_by_rank(void **state) {
   EXPECT_TEXT(tokenizer, false, "low \xE2\x82\xAC<end>", 4, 3, 6, 7, 8, 9);
   EXPECT_TEXT(tokenizer, true, "low\xEF\xBF\xBD", 4, 9, 6, 7);
   EXPECT_TEXT(tokenizer, true, "\xEF\xBF\xBDl\xEF\xBF\xBD", 6, 0, 8);
-  // A word too long for the scan gives what the scan gives: "low" 1,000 times.
-  char text[3000];
-  int32_t expected[1000];
-  for (size_t i = 0; i < 1000; i++) {
+  // A word too long for the scan gives what the scan gives, in a time that is not quadratic.
+  enum { TIMES = 200000 };
+  uint8_t *text = malloc(TIMES * 3);
+  int32_t *expected = malloc(TIMES * sizeof *expected);
+  assert_true(text && expected);
+  for (size_t i = 0; i < TIMES; i++) {
     memcpy(text + i * 3, "low", 3);
     expected[i] = 4;
   }
-  expect_ids_with(tokenizer, (itg_span){(const uint8_t *)text, sizeof text}, NULL, expected, 1000);
+  expect_ids_with(tokenizer, (itg_span){text, TIMES * 3}, NULL, expected, TIMES);
+  expect_ids_with(tokenizer, (itg_span){text, 27}, NULL, expected, 9);
+  expect_ids_with(tokenizer, (itg_span){text, 24}, NULL, expected, 8);
+  free(text);
+  free(expected);
   itg_tokenizer_close(tokenizer);
 }
 
@@ -208,12 +214,36 @@ static void expect_refusal(const char *json, itg_status status, const char *mess
   if (!strstr(why.message, message)) fail_msg("\"%s\" does not say \"%s\"", why.message, message);
 }
 
+static void long_runs_of_marks_are_ordered_in_linear_time(void **state) {
+  (void)state;
+  itg_tokenizer *tokenizer = open_tokenizer("{\"normalizer\":{\"type\":\"NFC\"},\"model\":{\"type\":\"BPE\",\"vocab\":{"
+                                            "\"\\u00e9\":0,\"\\u0323\":1,\"\\u0301\":2,\"\\u1eb9\":3},\"merges\":[]}}");
+  EXPECT_IDS(tokenizer, "e\xCC\x81", NULL, 0);
+  EXPECT_IDS(tokenizer, "e\xCC\x81\xCC\xA3", NULL, 3, 2);
+  // Acute accents (class 230) and dots below (class 220) by turns: all dots come first, the first joins the letter.
+  enum { TIMES = 100000 };
+  uint8_t *text = malloc(1 + TIMES * 4);
+  int32_t *expected = malloc(2 * TIMES * sizeof *expected);
+  assert_true(text && expected);
+  text[0] = 'e';
+  for (size_t i = 0; i < TIMES; i++) {
+    memcpy(text + 1 + i * 4, "\xCC\x81\xCC\xA3", 4);
+    expected[i] = i ? 1 : 3;
+    expected[TIMES + i] = 2;
+  }
+  expect_ids_with(tokenizer, (itg_span){text, 1 + TIMES * 4}, NULL, expected, 2 * TIMES);
+  free(text);
+  free(expected);
+  itg_tokenizer_close(tokenizer);
+}
+
 static void what_is_not_known_is_refused_by_name(void **state) {
   (void)state;
 #define BPE "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
   expect_refusal("", ITG_ERROR_FORMAT, "not JSON");
   expect_refusal("[]", ITG_ERROR_FORMAT, "not an object");
   expect_refusal("{}", ITG_ERROR_FORMAT, "model");
+  expect_refusal("{\"version\":\"2.0\"," BPE "}", ITG_ERROR_VERSION, "1.0");
   expect_refusal("{\"flavor\":1," BPE "}", ITG_ERROR_UNSUPPORTED, "\"flavor\"");
   expect_refusal("{\"model\":{\"type\":\"WordLevel\"}}", ITG_ERROR_UNSUPPORTED, "WordLevel");
   expect_refusal("{\"normalizer\":{\"type\":\"Shout\"}," BPE "}", ITG_ERROR_UNSUPPORTED, "Shout");
@@ -271,6 +301,7 @@ int main(void) {
                                      cmocka_unit_test(a_stream_holds_back_incomplete_characters),
                                      cmocka_unit_test(byte_fallback_spells_unknown_characters),
                                      cmocka_unit_test(unigram_takes_the_best_path),
+                                     cmocka_unit_test(long_runs_of_marks_are_ordered_in_linear_time),
                                      cmocka_unit_test(what_is_not_known_is_refused_by_name),
                                      cmocka_unit_test(a_text_too_long_or_a_pattern_too_slow_is_an_error)};
   return cmocka_run_group_tests(tests, NULL, NULL);
