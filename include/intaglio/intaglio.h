@@ -149,6 +149,8 @@ typedef struct itg_proof {
 // Runs once more, profiled. On the CPU: zeros and a sentence that says so. Errors: ARGUMENT when an input was never set,
 // those of itg_session_run.
 ITG_API ITG_MUST_USE itg_status itg_session_proof(itg_session *session, itg_diagnostic *diagnostic, itg_proof *out);
+// 1 when this machine has an instruction set ("avx2", "avxvnni", "avx512vnni", ..) that kernels are written for, else 0.
+ITG_API int itg_cpu_has(const char *name);
 // Name of the highest instruction set in use, e.g. "avx512vnni".
 ITG_API const char *itg_session_cpu(const itg_session *session);
 

@@ -24,9 +24,9 @@ static void print_cpu(void) {
   printf("processors  %ld\n", processors);
 #if defined(__x86_64__)
   const cpu_feature features[] = {
-      {"avx2", "256-bit integer kernels", __builtin_cpu_supports("avx2")},
-      {"avxvnni", "8-bit dot products, 256 bits", __builtin_cpu_supports("avxvnni")},
-      {"avx512vnni", "8-bit dot products, 512 bits", __builtin_cpu_supports("avx512vnni")},
+      {"avx2", "256-bit integer kernels", itg_cpu_has("avx2")},
+      {"avxvnni", "8-bit dot products, 256 bits", itg_cpu_has("avxvnni")},
+      {"avx512vnni", "8-bit dot products, 512 bits", itg_cpu_has("avx512vnni")},
   };
   for (size_t i = 0; i < sizeof features / sizeof features[0]; i++)
     printf("  %-11s %-4s %s\n", features[i].name, features[i].present ? "yes" : "no", features[i].use);

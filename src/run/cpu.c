@@ -1,5 +1,6 @@
 // The CPU as a backend: steps of the plan in order, each split over a pool of threads where it has enough work.
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/checked.h"
@@ -22,6 +23,15 @@ typedef struct cpu_state {
   int thread_count;
   const char *processor;
 } cpu_state;
+
+int itg_cpu_has(const char *name) {
+  uint32_t mask = 0;
+  if (!itg_isa_detect(NULL, &mask)) return 0;
+  for (int isa = 0; isa < ITG_ISA_COUNT; isa++) {
+    if (strcmp(name, itg_isa_name((itg_isa)isa)) == 0) return mask >> isa & 1;
+  }
+  return 0;
+}
 
 static itg_status isa_mask_of(const itg_session_options *options, itg_diagnostic *diagnostic, uint32_t *out) {
   const char *highest = options->cpu ? options->cpu : getenv("INTAGLIO_CPU");
