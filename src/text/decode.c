@@ -102,7 +102,8 @@ static itg_status push_window(itg_stream_decoder *decoder, bool end, itg_text *t
   while (same < decoder->told.size && same < decoder->now.size && decoder->told.data[same] == decoder->now.data[same])
     same++;
   while (same < decoder->now.size && same > 0 && (decoder->now.data[same] & 0xC0) == 0x80) same--;
-  ITG_TRY(itg_text_append(text, (itg_span){decoder->now.data + same, decoder->now.size - same}, diagnostic));
+  if (same < decoder->now.size)
+    ITG_TRY(itg_text_append(text, (itg_span){decoder->now.data + same, decoder->now.size - same}, diagnostic));
   memmove(ids->ids, ids->ids + decoder->known, (ids->count - decoder->known) * sizeof *ids->ids);
   ids->count -= decoder->known;
   decoder->known = ids->count;
