@@ -60,6 +60,18 @@ static void apply_stream(itg_quantize_plan *plan) {
   }
 }
 
+// What only affines read goes to them in 16 bits: their result, which something multiplies, is then rounded to 8 bits once and
+// not twice. (BatchNorm in front of a zero-padded convolution, which cannot be folded at the borders.)
+static void apply_affine_inputs(itg_quantize_plan *plan) {
+  ITG_FOR_EACH_NODE(node, plan->graph) {
+    itg_tensor *x = node->inputs[0];
+    if (node->op != ITG_OP_AFFINE || x->is_input) continue;
+    bool only_affines = true;
+    for (int32_t u = 0; u < x->user_count; u++) only_affines = only_affines && x->users[u]->op == ITG_OP_AFFINE;
+    if (only_affines) want(plan, x, 16);
+  }
+}
+
 // One value a channel: all dimensions but one are 1.
 static bool is_vector(const itg_tensor *tensor) {
   int large = 0;
@@ -186,6 +198,7 @@ itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnosti
   apply_arithmetic(plan);
   if (strcmp(plan->recipe->precision, "a8w8+s16") == 0) {
     apply_stream(plan);
+    if (!plan->target) apply_affine_inputs(plan); // An NPU's affine answers in as many bits as it gets.
     for (int32_t i = 0; i < plan->graph->output_count; i++) apply_head(plan, plan->graph->outputs[i], 0);
     propagate_through_views(plan);
   }
