@@ -180,6 +180,7 @@ typedef struct run_context {
   itg_pool *pool;
   itg_progress_function progress;
   void *progress_context;
+  int32_t operand_bits; // For re-basing.
   itg_interpreter *interpreter;
   itg_statistics *statistics;
   slot *slots;
@@ -284,7 +285,7 @@ static void destroy_states(run_context *run) {
 static itg_status rebase(run_context *run, itg_graph *graph, itg_diagnostic *diagnostic) {
   bool changed;
   destroy_states(run);
-  ITG_TRY(itg_rebase_streams(graph, read_magnitudes, scale_channels, run, &changed, diagnostic));
+  ITG_TRY(itg_rebase_streams(graph, run->operand_bits, read_magnitudes, scale_channels, run, &changed, diagnostic));
   return create_states(run, diagnostic);
 }
 
@@ -331,10 +332,14 @@ itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *sample
   return calibrate(&run, NULL, diagnostic, out);
 }
 
-itg_status itg_calibrate_and_rebase(itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
-                                    itg_progress_function progress, void *progress_context, itg_diagnostic *diagnostic,
-                                    itg_statistics **out) {
-  run_context run = {
-      .graph = graph, .samples = samples, .pool = pool, .progress = progress, .progress_context = progress_context};
+itg_status itg_calibrate_and_rebase(itg_graph *graph, int32_t operand_bits, const itg_sample_source *samples,
+                                    itg_pool *pool, itg_progress_function progress, void *progress_context,
+                                    itg_diagnostic *diagnostic, itg_statistics **out) {
+  run_context run = {.operand_bits = operand_bits,
+                     .graph = graph,
+                     .samples = samples,
+                     .pool = pool,
+                     .progress = progress,
+                     .progress_context = progress_context};
   return calibrate(&run, graph, diagnostic, out);
 }

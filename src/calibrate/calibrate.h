@@ -36,11 +36,12 @@ typedef struct itg_sample_source {
 ITG_MUST_USE itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
                                       itg_progress_function progress, void *progress_context,
                                       itg_diagnostic *diagnostic, itg_statistics **out);
-// The same, and re-bases the residual streams of the graph in between (rebase_streams.h): the graph changes, the statistics
+// The same, and re-bases the streams of the graph in between (rebase_streams.h, also for operand_bits): the graph changes, the statistics
 // are those of the changed graph, and the cost is that of itg_calibrate, because the gains are powers of two and
 // so scale what the first pass found exactly. After an error the graph is of no more
 // use: destroy it. Errors: as above.
-ITG_MUST_USE itg_status itg_calibrate_and_rebase(itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
+ITG_MUST_USE itg_status itg_calibrate_and_rebase(itg_graph *graph, int32_t operand_bits,
+                                                 const itg_sample_source *samples, itg_pool *pool,
                                                  itg_progress_function progress, void *progress_context,
                                                  itg_diagnostic *diagnostic, itg_statistics **out);
 void itg_statistics_destroy(itg_statistics *statistics);

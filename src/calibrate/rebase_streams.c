@@ -1,19 +1,24 @@
-// Stream re-basing: t_c = 2^round(e*log2(R / R_c)) for channel c of a residual stream, where R_c is the channel's largest
-// magnitude over all tensors of the stream and R the largest R_c (facts: construction iv; the power-of-two form of cross-layer
-// equalization, Nagel et al., arXiv 1906.04721).
+// Stream re-basing: t_c = 2^round(e*log2(R / R_c)) for channel c of a stream, where R_c is the channel's largest magnitude over all
+// tensors of the stream and R the largest R_c (facts: construction iv; the power-of-two form of cross-layer equalization,
+// Nagel et al., arXiv 1906.04721).
 //
-// A stream that a BatchNorm reads may hold channels that differ by many powers of two: nothing in training keeps them
-// equal, and the BatchNorm makes up for it. With one scale for all, the quiet channels lose their bits (all of them in 8
-// bits, and in 16 bits from a spread of about 1:1000 on), and the BatchNorm amplifies their rounding noise to full size.
-// Writers have a scale for every output channel, and readers that work channel by channel have a factor for each, so these
-// take the gains at no cost whatever the precision: e = 1. The columns of a convolution share a scale with their row, so what
-// the stream gains the weights lose: a stream that such a convolution reads is met half way, e = 1/2, which gives channel
-// and column the same spread. (The plain face embedder, a16w8: SQNR 31.2 dB without, 31.1 with 1/2, 30.2 with 1.)
+// A residual stream that a BatchNorm reads may hold channels that differ by many powers of two: nothing in training keeps
+// them equal, and the BatchNorm makes up for it. With one scale for all, the quiet channels lose their bits (all of them in
+// 8 bits, and in 16 bits from a spread of about 1:1000 on), and the BatchNorm amplifies their rounding noise to full size.
+// The same holds, to a lesser degree, for what a convolution writes for the next one.
+//
+// Writers have a scale for every output channel, and readers that work channel by channel (affines, depth-wise
+// convolutions) have a factor for each, so these take the gains at no cost whatever the precision: e = 1. The columns of a
+// dense convolution share a scale with their row, so what the activation gains the weights lose. Operands of 8 bits meet half
+// way, e = 1/2, which gives channel and column the same spread (face embedder, a8w8: SQNR 20.7 -> 21.9 dB). Operands of 16
+// bits have 8 to spare next to weights of 8, and the small scales of raised channels would not leave room for a 32-bit bias:
+// convolutions of any kind keep them as they are (a16w8, all as with 8 bits: 31.2 -> 27.9 dB; depth-wise only: 30.2 dB).
 //
 // A stream is what additions tie together: both operands and the sum, also behind operations that commute with positive
-// gains. It is left alone when any of its tensors is an input or output of the graph, or is written or read by an operation
-// that cannot take the gains. Streams whose channels differ by no more than 4 are left alone as well: two bits are not worth
-// the change. Gains are powers of two, so that all values keep their mantissas and float results do not change.
+// gains; or a single tensor between writer and reader. It is left alone when any of its tensors is an input or output of
+// the graph, or is written or read by an operation that cannot take the gains. Streams whose channels differ by no more than
+// 4 are left alone as well: two bits are not worth the change. Gains are powers of two, so that all values keep their
+// mantissas and float results do not change.
 #include "calibrate/rebase_streams.h"
 
 #include <math.h>
@@ -22,20 +27,22 @@
 #include "passes/rewrite.h"
 
 // Quieter channels count as dead beyond this: they would only bring noise back.
-static const int most_gain = 24;
+static const double most_gain = 24;
 static const double least_spread = 4;
 
 typedef struct stream_member {
   itg_tensor *tensor;
   size_t parent; // Union-find.
   // Of the stream, at the member that stands for it:
-  bool blocked, has_sum;
-  bool is_mixed; // A reader shares one scale among the channels.
-  double *gains; // malloc'ed, one a channel; NULL: not re-based.
+  bool blocked;
+  bool is_product; // A reader multiplies it by weights.
+  bool is_mixed;   // .. that share one scale among the channels.
+  double *gains;   // malloc'ed, one a channel; NULL: not re-based.
 } stream_member;
 
 typedef struct rebase_work {
   itg_graph *graph;
+  int32_t operand_bits;
   stream_member *members;
   size_t count;
 } rebase_work;
@@ -67,8 +74,8 @@ static void tie(const rebase_work *work, const itg_tensor *a, const itg_tensor *
   } else if (x != y) {
     y->parent = x->parent;
     x->blocked = x->blocked || y->blocked;
-    x->has_sum = x->has_sum || y->has_sum;
     x->is_mixed = x->is_mixed || y->is_mixed;
+    x->is_product = x->is_product || y->is_product;
   }
 }
 
@@ -116,7 +123,10 @@ static void visit_other(const rebase_work *work, const itg_node *node) {
   const bool reads = is_affine || has_weights(node), writes = is_affine || takes_output_gains(node);
   for (int32_t i = reads ? 1 : 0; i < node->input_count; i++) block(work, node->inputs[i]);
   stream_member *stream = reads ? stream_of(work, node->inputs[0]) : NULL;
-  if (stream && !is_affine && channels_of(node->inputs[1]) > 1) stream->is_mixed = true;
+  if (stream && !is_affine) {
+    stream->is_product = true;
+    if (channels_of(node->inputs[1]) > 1) stream->is_mixed = true;
+  }
   for (int32_t o = writes ? 1 : 0; o < node->output_count; o++) block(work, node->outputs[o]);
 }
 
@@ -126,7 +136,6 @@ static void visit(const rebase_work *work, const itg_node *node) {
     tie(work, node->inputs[0], y);
     tie(work, node->inputs[1], y);
     stream_member *stream = stream_of(work, y);
-    if (stream) stream->has_sum = true;
     if (node->op == ITG_OP_ADD_AFFINE &&
         !(stream && is_vector_of(node->inputs[2], channels_of(y)) && is_vector_of(node->inputs[3], channels_of(y)))) {
       block(work, y);
@@ -157,17 +166,19 @@ static itg_status find_members(rebase_work *work, itg_channel_magnitudes magnitu
   return ITG_OK;
 }
 
-// From the magnitudes of a stream's channels to gains, in place. `weight` is the e of above. False: the channels are near enough to each other.
-static bool choose_gains(double *values, int64_t channels, double weight) {
-  double largest = 0, smallest = INFINITY;
+// From the magnitudes of a stream's channels to gains, in place. False: the stream stays as it is.
+static bool choose_gains(const stream_member *stream, int32_t operand_bits) {
+  const int64_t channels = channels_of(stream->tensor);
+  double *values = stream->gains, largest = 0, smallest = INFINITY;
   for (int64_t c = 0; c < channels; c++) {
     largest = fmax(largest, values[c]);
     if (values[c] > 0) smallest = fmin(smallest, values[c]);
   }
-  if (!(largest > least_spread * smallest)) return false;
+  if (!(largest > least_spread * smallest) || (stream->is_product && operand_bits > 8)) return false;
   for (int64_t c = 0; c < channels; c++) {
-    const double exponent = values[c] > 0 ? floor(weight * log2(largest / values[c]) + 0.5) : 0;
-    values[c] = ldexp(1, exponent > most_gain ? most_gain : (int)exponent);
+    double exponent = values[c] > 0 ? log2(largest / values[c]) : 0;
+    exponent = fmin(floor((stream->is_mixed ? exponent / 2 : exponent) + 0.5), most_gain);
+    values[c] = ldexp(1, (int)exponent);
   }
   return true;
 }
@@ -177,7 +188,7 @@ static itg_status find_gains(rebase_work *work, itg_channel_magnitudes magnitude
   for (size_t i = 0; i < work->count; i++) {
     const itg_tensor *tensor = work->members[i].tensor;
     stream_member *stream = stream_of(work, tensor);
-    if (stream->blocked || !stream->has_sum) continue;
+    if (stream->blocked) continue;
     const int64_t channels = channels_of(tensor);
     if (!stream->gains) stream->gains = calloc((size_t)channels + 1, sizeof *stream->gains);
     ITG_TRY_MEMORY(stream->gains, diagnostic);
@@ -187,7 +198,7 @@ static itg_status find_gains(rebase_work *work, itg_channel_magnitudes magnitude
   for (size_t i = 0; i < work->count; i++) {
     stream_member *stream = &work->members[i];
     if (!stream->gains) continue;
-    if (choose_gains(stream->gains, channels_of(stream->tensor), stream->is_mixed ? 0.5 : 1)) {
+    if (choose_gains(stream, work->operand_bits)) {
       *any = true;
     } else {
       free(stream->gains);
@@ -264,9 +275,9 @@ static itg_status rebase(rebase_work *work, itg_channel_magnitudes magnitudes, i
   return ITG_OK;
 }
 
-itg_status itg_rebase_streams(itg_graph *graph, itg_channel_magnitudes magnitudes, itg_channel_gains rescaled,
-                              void *context, bool *changed, itg_diagnostic *diagnostic) {
-  rebase_work work = {.graph = graph};
+itg_status itg_rebase_streams(itg_graph *graph, int32_t operand_bits, itg_channel_magnitudes magnitudes,
+                              itg_channel_gains rescaled, void *context, bool *changed, itg_diagnostic *diagnostic) {
+  rebase_work work = {.graph = graph, .operand_bits = operand_bits};
   *changed = false;
   const itg_status status = rebase(&work, magnitudes, rescaled, context, changed, diagnostic);
   for (size_t i = 0; i < work.count; i++) free(work.members[i].gains);

@@ -1,4 +1,4 @@
-// Re-basing of residual streams: gains that make their channels equally loud.
+// Re-basing of streams: gains that make the channels of activations equally loud.
 #ifndef ITG_CALIBRATE_REBASE_STREAMS_H
 #define ITG_CALIBRATE_REBASE_STREAMS_H
 
@@ -10,11 +10,11 @@ typedef const float *(*itg_channel_magnitudes)(void *context, const itg_tensor *
 // Tells that the channels of `tensor` are `gains` times what they were (one a channel, powers of two).
 typedef void (*itg_channel_gains)(void *context, const itg_tensor *tensor, const double *gains);
 
-// Multiplies the channels of every residual stream by powers of two, taken into the constants of the nodes that write
+// Multiplies the channels of every residual stream, and of every activation between two convolutions, by powers of two, taken into the constants of the nodes that write
 // and read the stream: outputs of the graph are the same, bit for bit but for overflow. The graph is CANONICAL or ADAPTED.
-// *changed: any stream was. Tensors keep their identity; only constants are replaced. Uses tensor->index.
+// operand_bits: 8 or 16, what convolutions will read. *changed: any stream was. Tensors keep their identity; only constants are replaced. Uses tensor->index.
 // Errors: MEMORY. A graph may be left half rewritten by an error.
-ITG_MUST_USE itg_status itg_rebase_streams(itg_graph *graph, itg_channel_magnitudes magnitudes,
+ITG_MUST_USE itg_status itg_rebase_streams(itg_graph *graph, int32_t operand_bits, itg_channel_magnitudes magnitudes,
                                            itg_channel_gains rescaled, void *context, bool *changed,
                                            itg_diagnostic *diagnostic);
 

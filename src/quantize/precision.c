@@ -193,7 +193,7 @@ static itg_status convert_readers(itg_quantize_plan *plan, size_t index, bool un
 }
 
 itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
-  const bool uniform16 = strcmp(plan->recipe->precision, "a16w8") == 0;
+  const bool uniform16 = itg_recipe_operand_bits(plan->recipe) == 16;
   apply_recipe(plan, uniform16 ? 16 : 8);
   apply_arithmetic(plan);
   if (strcmp(plan->recipe->precision, "a8w8+s16") == 0) {

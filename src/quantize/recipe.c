@@ -31,6 +31,8 @@ itg_status itg_recipe_builtin(const char *precision, itg_diagnostic *diagnostic,
   return ITG_OK;
 }
 
+int32_t itg_recipe_operand_bits(const itg_recipe *recipe) { return strcmp(recipe->precision, "a16w8") == 0 ? 16 : 8; }
+
 void itg_recipe_free(itg_recipe *recipe) {
   itg_arena_free(&recipe->arena);
   *recipe = (itg_recipe){0};

@@ -31,6 +31,8 @@ typedef struct itg_recipe {
 
 // The built-in recipe of a precision. Errors: ARGUMENT (unknown name; the message lists the known ones).
 ITG_MUST_USE itg_status itg_recipe_builtin(const char *precision, itg_diagnostic *diagnostic, itg_recipe *out);
+// Bits of what convolutions and matrix products read where no rule says otherwise: 8 or 16.
+int32_t itg_recipe_operand_bits(const itg_recipe *recipe);
 // Parses a recipe file. Errors: FORMAT (with line and column), LIMIT.
 ITG_MUST_USE itg_status itg_recipe_parse(itg_span json, itg_diagnostic *diagnostic, itg_recipe *out);
 // malloc'ed JSON text, or NULL.

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "adapt/adapt.h"
 #include "container/container.h"
 #include "import/import.h"
 #include "intaglio/intaglio.h"
@@ -159,10 +160,13 @@ static inline itg_status measure_model(const char *path, const itg_recipe *recip
   itg_statistics *statistics;
   if ((status = itg_passes_run(graph, NULL, NULL, why)) != ITG_OK) return status;
   if ((status = itg_graph_clone(graph, why, &clone)) != ITG_OK) return status;
+  if ((status = itg_adapt_run(clone, NULL, why)) != ITG_OK) return status;
   if ((status = itg_pool_create(threads, why, &pool)) != ITG_OK) return status;
   const itg_sample_source source = {(void *)data, (data->count + 1) / 2, measure_read};
   double begin = measure_now();
-  if ((status = itg_calibrate_and_rebase(clone, &source, pool, NULL, NULL, why, &statistics)) != ITG_OK) return status;
+  if ((status = itg_calibrate_and_rebase(clone, itg_recipe_operand_bits(recipe), &source, pool, NULL, NULL, why,
+                                         &statistics)) != ITG_OK)
+    return status;
   result->calibrate_seconds = measure_now() - begin;
   begin = measure_now();
   if ((status = itg_quantize(clone, statistics, recipe, NULL, pool, why)) != ITG_OK) return status;
