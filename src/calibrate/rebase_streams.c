@@ -26,8 +26,12 @@
 
 #include "passes/rewrite.h"
 
-// Quieter channels count as dead beyond this: they would only bring noise back.
+// In powers of two. Quieter channels count as dead beyond this: they would only bring noise back.
 static const double most_gain = 24;
+// What convolutions read is sparse: a channel that was quiet in calibration may be loud in other samples, and a raised channel
+// clips. So their operands only get two more bits (liveness network, SQNR: 17.2 dB without, 17.7 with 2, 13.7 with 24; face
+// detector: 41.0, 44.8, 43.1; padded pre-activation face embedder: 19.6, 23.2, 22.5).
+static const double most_product_gain = 2;
 static const double least_spread = 4;
 
 typedef struct stream_member {
@@ -177,7 +181,8 @@ static bool choose_gains(const stream_member *stream, int32_t operand_bits) {
   if (!(largest > least_spread * smallest) || (stream->is_product && operand_bits > 8)) return false;
   for (int64_t c = 0; c < channels; c++) {
     double exponent = values[c] > 0 ? log2(largest / values[c]) : 0;
-    exponent = fmin(floor((stream->is_mixed ? exponent / 2 : exponent) + 0.5), most_gain);
+    exponent = fmin(floor((stream->is_mixed ? exponent / 2 : exponent) + 0.5),
+                    stream->is_product ? most_product_gain : most_gain);
     values[c] = ldexp(1, (int)exponent);
   }
   return true;
