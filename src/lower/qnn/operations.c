@@ -215,11 +215,13 @@ static itg_status affine(itg_qnn_builder *b, const itg_node *node) {
     const int32_t shift = ((const int32_t *)node->inputs[3]->data)[at];
     const double gain = factor_of(((const int32_t *)scale->data)[at], shift) * scale_of(y) / scale_of(x);
     const double offset = ldexp((double)((const int64_t *)node->inputs[2]->data)[at], -shift) * scale_of(y);
-    weights[c] = gain < 0 ? -127 : 127;
-    weight_scales[c] = fmax(fabs(gain) / 127, 1e-12);
+    // Channels with next to no gain take a larger scale: their shift must fit 2^30 units of it, and the NPU adds the zero
+    // point in those units (as for convolutions, quantize/weights.c).
+    const double least = ldexp(fmax(zero_of(y), 1), y->dtype == ITG_DTYPE_U16 ? -37 : -29) * scale_of(y) / scale_of(x);
+    weight_scales[c] = fmax(fabs(gain) / 127, fmax(ldexp(fabs(offset) / scale_of(x), -30), least));
+    weights[c] = (int8_t)floor(gain / weight_scales[c] + 0.5);
     bias_scales[c] = weight_scales[c] * scale_of(x);
     const double code = floor(offset / bias_scales[c] + 0.5);
-    if (fabs(code) > INT32_MAX) return refuse(b, node, "the shift of a channel is too large beside its gain");
     bias[c] = (int32_t)code;
   }
   const uint32_t kernel_dims[4] = {1, 1, 1, channels};
