@@ -31,8 +31,8 @@ static itg_status emit_softmax(itg_legalizer *l, const itg_node *node, itg_tenso
   ITG_TRY(itg_emit_factor(l, node, factor, &attributes.k, &attributes.k_shift));
   itg_tensor *result = y;
   if (y->dtype == ITG_DTYPE_U8) {
-    // e*R cut to Q31 of the probability.
-    ITG_TRY(itg_emit_factor(l, node, 0x1p-31 / itg_scale_of(y), &attributes.multiplier, &attributes.shift));
+    // The kernels cut e*R, which is Q47 of the probability, to Q30.
+    ITG_TRY(itg_emit_factor(l, node, 0x1p-30 / itg_scale_of(y), &attributes.multiplier, &attributes.shift));
   } else {
     const double scale = 0x1p-16;
     const int32_t zero_point = 0;

@@ -237,6 +237,14 @@ static void softmax_and_norms(void **state) {
       itg_tensor *y = NET_NODE(graph, ITG_OP_SOFTMAX, (itg_attributes){.axis = {.axis = axis}}, NULL, x);
       check(graph, y, precisions[p], -6, 6, 1.1);
     }
+    // 8-bit probabilities, as models come quantized: the precisions above choose 16 bits.
+    const double scale = 1.0 / 255;
+    const int32_t zero = 0;
+    itg_graph *coded = net_create();
+    itg_tensor *logits = net_input(coded, "x", ITG_DTYPE_F32, net_shape(3, 2, 30, 40, 0));
+    itg_tensor *p8 = NET_NODE(coded, ITG_OP_SOFTMAX, (itg_attributes){.axis = {.axis = 2}}, NULL, logits);
+    p8->encoding = itg_encoding_create(coded, ITG_DTYPE_U8, -1, 1, &scale, &zero);
+    check(coded, p8, precisions[p], -6, 6, 0.6);
     for (int norm = 0; norm < 4; norm++) {
       itg_graph *graph = net_create();
       itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(3, 2, 30, 40, 0));

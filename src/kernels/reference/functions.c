@@ -75,9 +75,9 @@ static void softmax(const itg_task *task, const itg_kernel_call *call, size_t be
         const uint64_t p = (e * reciprocal + ((uint64_t)1 << 30)) >> 31;
         code = p > 65535 ? 65535 : (int32_t)p;
       } else {
-        // e*R is Q47 of the probability and at most 2^47; its top 31 bits feed the requantization.
-        const int64_t q31 = (int64_t)((e * reciprocal + ((uint64_t)1 << 16)) >> 17);
-        code = itg_requantize(q31, t->multiplier, t->shift, t->out_zero, t->low, t->high);
+        // e*R is Q47 of the probability and at most 2^47; cut to Q30 it feeds the requantization.
+        const int64_t q30 = (int64_t)((e * reciprocal + ((uint64_t)1 << 16)) >> 17);
+        code = itg_requantize(q30, t->multiplier, t->shift, t->out_zero, t->low, t->high);
       }
       itg_store(call->outputs[0], start + i, t->out_type, code);
     }
