@@ -301,7 +301,8 @@ static itg_report describe(const compile_run *run, const char *output, itg_repor
   return report;
 }
 
-static itg_status write_file(compile_run *run, const char *output) {
+// Everything that the file will hold besides the graph, and its size.
+static itg_status complete_sections(compile_run *run, const char *output) {
   itg_report_phase phases[PHASES];
   const itg_report report = describe(run, output, phases);
   run->accuracy = itg_report_accuracy_json(&report);
@@ -310,12 +311,7 @@ static itg_status write_file(compile_run *run, const char *output) {
   ITG_TRY(itg_targets_prepare(&run->targets, run->graph, run->options, run->diagnostic));
   itg_targets_sections(&run->targets, run->sections + run->section_count);
   run->section_count += run->targets.count;
-  ITG_TRY(itg_container_write(output, run->graph, run->sections, run->section_count, run->diagnostic));
-  itg_mapped_file file;
-  ITG_TRY(itg_mapped_file_open(output, run->diagnostic, &file));
-  run->file_bytes = file.bytes.size;
-  itg_mapped_file_close(&file);
-  return ITG_OK;
+  return itg_container_measure(run->graph, run->sections, run->section_count, run->diagnostic, &run->file_bytes);
 }
 
 static itg_status fill_result(compile_run *run, const char *output, itg_compile_result *result) {
@@ -374,7 +370,7 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
   const bool refused = judgement->collapsed && !run->options->allow_collapse;
   if (!refused) {
     ITG_TRY(report_progress(run, "writing", 0, 0));
-    ITG_TRY(write_file(run, output));
+    ITG_TRY(complete_sections(run, output));
   }
   ITG_TRY(fill_result(run, output, result));
   if (refused)
@@ -382,7 +378,8 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
              "the result collapsed: %s; try a higher precision (a16w8), more or better calibration samples, or allow a "
              "collapsed result to be written",
              judgement->reason);
-  return ITG_OK;
+  // Last, so that whatever fails leaves no file.
+  return itg_container_write(output, run->graph, run->sections, run->section_count, run->diagnostic);
 }
 
 itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_options *options, const char *output,

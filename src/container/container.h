@@ -23,6 +23,10 @@ ITG_MUST_USE itg_status itg_container_encode(const itg_graph *graph, const itg_m
                                              size_t section_count, itg_diagnostic *diagnostic, uint8_t **bytes,
                                              size_t *size);
 
+// Bytes that the file would have. Errors: those of writing, but IO.
+ITG_MUST_USE itg_status itg_container_measure(const itg_graph *graph, const itg_metadata_section *sections,
+                                              size_t section_count, itg_diagnostic *diagnostic, size_t *size);
+
 // Reads and verifies everything (sizes, offsets, checksums, the graph at stage LEGAL). Constants borrow from `bytes`, which
 // must be 64-byte aligned and must outlive the graph. Section texts borrow too.
 // Errors: FORMAT, VERSION, LIMIT, UNSUPPORTED (an unknown operation or section), MEMORY, those of itg_graph_verify.

@@ -425,3 +425,14 @@ itg_status itg_container_encode(const itg_graph *graph, const itg_metadata_secti
   release(&writer, &table);
   return status;
 }
+
+itg_status itg_container_measure(const itg_graph *graph, const itg_metadata_section *sections, size_t section_count,
+                                 itg_diagnostic *diagnostic, size_t *size) {
+  file_writer writer = {.graph = graph, .diagnostic = diagnostic};
+  buffer table = {0};
+  uint64_t total = 0;
+  const itg_status status = prepare(&writer, sections, section_count, &table, &total);
+  if (status == ITG_OK) *size = (size_t)total;
+  release(&writer, &table);
+  return status;
+}

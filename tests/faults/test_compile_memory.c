@@ -59,7 +59,7 @@ static itg_status compare_once(itg_diagnostic *diagnostic) {
 static void fail_every_allocation(itg_status (*work)(itg_diagnostic *)) {
   bool reached = true;
   long number = 1;
-  for (; reached; number += 1 + number / 300) {
+  for (; reached; number++) {
     itg_diagnostic diagnostic = {0};
     unlink("m.itg");
     fail_allocation(number);
