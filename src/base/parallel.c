@@ -6,6 +6,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_THREAD__)
+#define PLAIN_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PLAIN_THREADS 1
+#endif
+#endif
+
 struct itg_pool {
   pthreadpool_t threads; // NULL when the pool has one thread: pthreadpool then runs in the caller.
   int count;
@@ -46,10 +54,45 @@ void itg_pool_destroy(itg_pool *pool) {
 
 int itg_pool_thread_count(const itg_pool *pool) { return pool ? pool->count : 1; }
 
+#ifdef PLAIN_THREADS
+// The thread sanitizer does not see how the installed pthreadpool synchronises, so its builds use threads of their own.
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct plain_loop {
+  atomic_size_t next;
+  size_t count;
+  itg_parallel_function function;
+  void *context;
+} plain_loop;
+
+static void *take_indices(void *argument) {
+  plain_loop *loop = argument;
+  for (size_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->count;) loop->function(loop->context, i);
+  return NULL;
+}
+
+static void run_loop(const itg_pool *pool, size_t count, itg_parallel_function function, void *context) {
+  enum { MAX_THREADS = 16 };
+  plain_loop loop = {.count = count, .function = function, .context = context};
+  pthread_t threads[MAX_THREADS];
+  int started = 0;
+  while (started + 1 < pool->count && started < MAX_THREADS &&
+         pthread_create(&threads[started], NULL, take_indices, &loop) == 0)
+    started++;
+  take_indices(&loop);
+  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+#else
+static void run_loop(const itg_pool *pool, size_t count, itg_parallel_function function, void *context) {
+  pthreadpool_parallelize_1d(pool->threads, function, context, count, 0);
+}
+#endif
+
 void itg_parallel_for(itg_pool *pool, size_t count, itg_parallel_function function, void *context) {
   if (!pool || !pool->threads || count < 2) {
     for (size_t i = 0; i < count; i++) function(context, i);
     return;
   }
-  pthreadpool_parallelize_1d(pool->threads, function, context, count, 0);
+  run_loop(pool, count, function, context);
 }

@@ -2,6 +2,7 @@
 #include "npu/qnn/library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 #if defined(__aarch64__) && defined(__ANDROID__)
 #define PLATFORM "aarch64-android"
@@ -106,6 +109,23 @@ itg_status itg_qnn_check(itg_qnn_error error, const char *call, const char *subj
            (unsigned)(error & 0xffff), words[0] ? ": " : "", words);
 }
 
+// A file that dlopen can map without faulting or waiting: regular, ELF, and as long as its section table says. A truncated
+// library would otherwise kill the process when its missing pages are touched.
+static bool is_whole_library(const char *path) {
+  itg_mapped_file file;
+  if (itg_mapped_file_open(path, NULL, &file) != ITG_OK) return false;
+  Elf64_Ehdr header;
+  bool whole = file.bytes.size >= sizeof header;
+  if (whole) {
+    memcpy(&header, file.bytes.data, sizeof header);
+    itg_span sections;
+    whole = memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+            itg_span_cut(file.bytes, header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize, &sections);
+  }
+  itg_mapped_file_close(&file);
+  return whole;
+}
+
 static itg_status open_shared_object(const char *directory, const char *file, itg_diagnostic *diagnostic,
                                      itg_qnn_library *library) {
   enum { CAPACITY = 32 };
@@ -117,6 +137,10 @@ static itg_status open_shared_object(const char *directory, const char *file, it
     const int length =
         snprintf(library->path, sizeof library->path, "%s%s%s", folders[i], folders[i][0] ? "/" : "", file);
     if (length >= (int)sizeof library->path) continue;
+    if (folders[i][0] && access(library->path, F_OK) == 0 && !is_whole_library(library->path)) {
+      if (!reason[0]) snprintf(reason, sizeof reason, "%.150s is no whole shared library", library->path);
+      continue;
+    }
     library->handle = dlopen(library->path, RTLD_NOW | RTLD_LOCAL);
     if (library->handle || reason[0]) continue;
     const char *words = dlerror();
