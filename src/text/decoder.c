@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "text/components.h"
 #include "text/normalizer.h"
 #include "text/pattern.h"
 #include "text/unicode.h"
@@ -18,8 +19,6 @@ typedef struct itg_token_decoder {
   itg_text content;     // WordPiece's prefix, Replace's content, BPEDecoder's suffix.
   itg_pattern *pattern; // Replace
 } itg_token_decoder;
-
-enum { MAX_NESTING = 32, MAX_COMPONENTS = 256 };
 
 static itg_status read_character(const json_t *json, const char *where, const char *name, itg_diagnostic *diagnostic,
                                  uint32_t *out) {
@@ -93,32 +92,21 @@ static itg_status read_one(const json_t *json, const char *type, itg_diagnostic 
   ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "tokenizer.json", "the decoder \"%.80s\" is not supported", type);
 }
 
-static itg_status read_nested(const json_t *json, int depth, itg_diagnostic *diagnostic, itg_token_decoders *out) {
-  const char *type;
-  if (depth > MAX_NESTING)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "decoders are nested deeper than %d", MAX_NESTING);
-  ITG_TRY(itg_json_type(json, "decoder", diagnostic, &type));
-  if (strcmp(type, "Sequence") == 0) {
-    const json_t *all, *one;
-    size_t i;
-    ITG_TRY(itg_json_allow(json, "decoder Sequence", "type decoders", diagnostic));
-    ITG_TRY(itg_json_need_array(json, "decoder Sequence", "decoders", diagnostic, &all));
-    json_array_foreach(all, i, one) ITG_TRY(read_nested(one, depth + 1, diagnostic, out));
-    return ITG_OK;
-  }
-  if (out->count >= MAX_COMPONENTS)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "more than %d decoders", MAX_COMPONENTS);
-  void *array = out->items;
-  if (!itg_grow(&array, &out->capacity, out->count + 1, sizeof *out->items))
-    ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
-  out->items = array;
-  out->items[out->count] = (itg_token_decoder){0};
-  return read_one(json, type, diagnostic, &out->items[out->count++]);
+static itg_status read_item(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
+  return read_one(json, type, diagnostic, item);
+}
+
+static itg_status read_list(const json_t *json, itg_diagnostic *diagnostic, itg_token_decoders *out) {
+  static const itg_component_kind component = {"decoder", "decoders", sizeof(itg_token_decoder), read_item};
+  void *items = out->items;
+  const itg_status status = itg_components_read(&component, json, diagnostic, &items, &out->count, &out->capacity);
+  out->items = items;
+  return status;
 }
 
 itg_status itg_token_decoders_read(const json_t *json, itg_diagnostic *diagnostic, itg_token_decoders *out) {
   if (!json || json_is_null(json)) return ITG_OK;
-  ITG_TRY(read_nested(json, 0, diagnostic, out));
+  ITG_TRY(read_list(json, diagnostic, out));
   out->present = true;
   out->byte_level = out->count == 1 && out->items[0].kind == BYTE_LEVEL;
   return ITG_OK;

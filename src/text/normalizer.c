@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "text/charsmap.h"
+#include "text/components.h"
 #include "text/pattern.h"
 
 typedef enum kind {
@@ -28,8 +29,6 @@ typedef struct itg_normalizer {
   itg_text content;                                   // Replace, Prepend
   itg_charsmap *map;
 } itg_normalizer;
-
-enum { MAX_NESTING = 32, MAX_COMPONENTS = 256 };
 
 static itg_status read_one(const json_t *json, const char *type, itg_diagnostic *diagnostic, itg_normalizer *one) {
   itg_span text = {0};
@@ -96,32 +95,21 @@ static itg_status read_one(const json_t *json, const char *type, itg_diagnostic 
   ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "tokenizer.json", "the normalizer \"%.80s\" is not supported", type);
 }
 
-static itg_status read_nested(const json_t *json, int depth, itg_diagnostic *diagnostic, itg_normalizers *out) {
-  const char *type;
-  if (depth > MAX_NESTING)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "normalizers are nested deeper than %d", MAX_NESTING);
-  ITG_TRY(itg_json_type(json, "normalizer", diagnostic, &type));
-  if (strcmp(type, "Sequence") == 0) {
-    const json_t *all, *one;
-    size_t i;
-    ITG_TRY(itg_json_allow(json, "normalizer Sequence", "type normalizers", diagnostic));
-    ITG_TRY(itg_json_need_array(json, "normalizer Sequence", "normalizers", diagnostic, &all));
-    json_array_foreach(all, i, one) ITG_TRY(read_nested(one, depth + 1, diagnostic, out));
-    return ITG_OK;
-  }
-  if (out->count >= MAX_COMPONENTS)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "more than %d normalizers", MAX_COMPONENTS);
-  void *array = out->items;
-  if (!itg_grow(&array, &out->capacity, out->count + 1, sizeof *out->items))
-    ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
-  out->items = array;
-  out->items[out->count] = (itg_normalizer){0};
-  return read_one(json, type, diagnostic, &out->items[out->count++]);
+static itg_status read_item(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
+  return read_one(json, type, diagnostic, item);
+}
+
+static itg_status read_list(const json_t *json, itg_diagnostic *diagnostic, itg_normalizers *out) {
+  static const itg_component_kind component = {"normalizer", "normalizers", sizeof(itg_normalizer), read_item};
+  void *items = out->items;
+  const itg_status status = itg_components_read(&component, json, diagnostic, &items, &out->count, &out->capacity);
+  out->items = items;
+  return status;
 }
 
 itg_status itg_normalizers_read(const json_t *json, itg_diagnostic *diagnostic, itg_normalizers *out) {
   if (!json || json_is_null(json)) return ITG_OK;
-  return read_nested(json, 0, diagnostic, out);
+  return read_list(json, diagnostic, out);
 }
 
 void itg_normalizers_free(itg_normalizers *normalizers) {

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "text/components.h"
 #include "text/normalizer.h"
 #include "text/pattern.h"
 #include "text/splitter.h"
@@ -23,8 +24,6 @@ typedef struct itg_pre_tokenizer {
   uint32_t replacement;         // Metaspace, CharDelimiterSplit
   size_t length;                // FixedLength
 } itg_pre_tokenizer;
-
-enum { MAX_NESTING = 32, MAX_COMPONENTS = 256 };
 
 // The expression of GPT-2.
 #define BYTE_LEVEL_EXPRESSION "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
@@ -152,32 +151,21 @@ static itg_status read_one(const json_t *json, const char *type, itg_diagnostic 
   ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "tokenizer.json", "the pre_tokenizer \"%.80s\" is not supported", type);
 }
 
-static itg_status read_nested(const json_t *json, int depth, itg_diagnostic *diagnostic, itg_pre_tokenizers *out) {
-  const char *type;
-  if (depth > MAX_NESTING)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "pre_tokenizers are nested deeper than %d", MAX_NESTING);
-  ITG_TRY(itg_json_type(json, "pre_tokenizer", diagnostic, &type));
-  if (strcmp(type, "Sequence") == 0) {
-    const json_t *all, *one;
-    size_t i;
-    ITG_TRY(itg_json_allow(json, "pre_tokenizer Sequence", "type pretokenizers", diagnostic));
-    ITG_TRY(itg_json_need_array(json, "pre_tokenizer Sequence", "pretokenizers", diagnostic, &all));
-    json_array_foreach(all, i, one) ITG_TRY(read_nested(one, depth + 1, diagnostic, out));
-    return ITG_OK;
-  }
-  if (out->count >= MAX_COMPONENTS)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "more than %d pre_tokenizers", MAX_COMPONENTS);
-  void *array = out->items;
-  if (!itg_grow(&array, &out->capacity, out->count + 1, sizeof *out->items))
-    ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
-  out->items = array;
-  out->items[out->count] = (itg_pre_tokenizer){0};
-  return read_one(json, type, diagnostic, &out->items[out->count++]);
+static itg_status read_item(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
+  return read_one(json, type, diagnostic, item);
+}
+
+static itg_status read_list(const json_t *json, itg_diagnostic *diagnostic, itg_pre_tokenizers *out) {
+  static const itg_component_kind component = {"pre_tokenizer", "pretokenizers", sizeof(itg_pre_tokenizer), read_item};
+  void *items = out->items;
+  const itg_status status = itg_components_read(&component, json, diagnostic, &items, &out->count, &out->capacity);
+  out->items = items;
+  return status;
 }
 
 itg_status itg_pre_tokenizers_read(const json_t *json, itg_diagnostic *diagnostic, itg_pre_tokenizers *out) {
   if (!json || json_is_null(json)) return ITG_OK;
-  return read_nested(json, 0, diagnostic, out);
+  return read_list(json, diagnostic, out);
 }
 
 void itg_pre_tokenizers_free(itg_pre_tokenizers *list) {
