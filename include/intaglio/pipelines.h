@@ -17,14 +17,14 @@ typedef struct itg_image {
 } itg_image;
 
 typedef struct itg_image_limits {
-  int64_t max_pixels; // Checked before decoding. Default 100 million.
+  int64_t max_pixels; // Checked before decoding. Default 120 million (360 MB of pixels).
   size_t max_bytes;   // Of the encoded file. Default 256 MiB.
 } itg_image_limits;
 
-// Decodes JPEG or PNG to RGB: always 3 channels, the bits that Pillow's open().convert("RGB") gives: grey repeated, alpha
-// dropped, CMYK converted, colour profiles ignored. One exception: 16-bit grey is cut to its upper byte, not clipped. An
+// Decodes JPEG, PNG or WebP to RGB: always 3 channels, the bits that Pillow's open().convert("RGB") gives: grey repeated, alpha
+// dropped, CMYK converted, colour profiles ignored, the first frame of an animation. One exception: 16-bit grey is cut to its upper byte, not clipped. An
 // EXIF orientation is not applied. `limits` may be NULL.
-// Errors: IO, FORMAT (neither JPEG nor PNG, corrupted, truncated), LIMIT, MEMORY.
+// Errors: IO, FORMAT (none of these, corrupted, truncated), LIMIT, MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_image_decode(const void *data, size_t size, const itg_image_limits *limits,
                                                  itg_diagnostic *diagnostic, itg_image *out);
 ITG_API ITG_MUST_USE itg_status itg_image_read(const char *path, const itg_image_limits *limits,
@@ -49,7 +49,7 @@ ITG_API const char *itg_resize_method_name(itg_resize_method method);
 ITG_API ITG_MUST_USE itg_status itg_image_resize(const itg_image *image, itg_resize_method method, int32_t width,
                                                  int32_t height, itg_diagnostic *diagnostic, itg_image *out);
 
-// The image files (.jpg, .jpeg, .png, in any case) of a folder and its sub-folders, sorted by path in byte order. Hidden
+// The image files (.jpg, .jpeg, .png, .webp, in any case) of a folder and its sub-folders, sorted by path in byte order. Hidden
 // files are left out; links to folders are not followed.
 typedef struct itg_image_list {
   size_t count;

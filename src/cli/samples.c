@@ -86,7 +86,7 @@ static itg_status add_folder(cli_samples *samples, const char *folder, itg_diagn
   itg_status status = ITG_OK;
   if (list.count == 0)
     status = itg_fail(diagnostic, ITG_ERROR_ARGUMENT, folder, __FILE__, __LINE__,
-                      "no .jpg or .png in this folder or below; for arrays give INPUT=FILE.npy");
+                      "no .jpg, .png or .webp in this folder or below; for arrays give INPUT=FILE.npy");
   for (size_t i = 0; i < list.count && status == ITG_OK; i++) {
     const char *name = list.paths[i] + strlen(folder);
     status = add_picture(samples, list.paths[i], name + strspn(name, "/"), diagnostic);

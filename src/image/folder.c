@@ -15,7 +15,7 @@
 enum { MAX_FILES = 1000000, MAX_DEPTH = 32 };
 
 static bool has_image_extension(const char *name) {
-  static const char *const extensions[] = {".jpg", ".jpeg", ".png"};
+  static const char *const extensions[] = {".jpg", ".jpeg", ".png", ".webp"};
   const char *dot = strrchr(name, '.');
   for (size_t i = 0; dot && i < sizeof extensions / sizeof extensions[0]; i++)
     if (strcasecmp(dot, extensions[i]) == 0) return true;

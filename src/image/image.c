@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 
-static const itg_image_limits default_limits = {100000000, (size_t)256 << 20};
+static const itg_image_limits default_limits = {120000000, (size_t)256 << 20};
 
 void itg_image_free(itg_image *image) {
   free(image->pixels);
@@ -55,6 +55,13 @@ itg_status itg_image_create(int64_t width, int64_t height, int channels, itg_dia
   return ITG_OK;
 }
 
+itg_status itg_image_check_size(int64_t width, int64_t height, int64_t max_pixels, itg_diagnostic *diagnostic) {
+  if (width > ITG_MAX_IMAGE_SIDE || height > ITG_MAX_IMAGE_SIDE || width * height > max_pixels)
+    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "picture of %lld x %lld pixels; the limit is %lld pixels",
+             (long long)width, (long long)height, (long long)max_pixels);
+  return ITG_OK;
+}
+
 itg_status itg_image_decode(const void *data, size_t size, const itg_image_limits *limits, itg_diagnostic *diagnostic,
                             itg_image *out) {
   if (!limits) limits = &default_limits;
@@ -65,8 +72,10 @@ itg_status itg_image_decode(const void *data, size_t size, const itg_image_limit
     return itg_image_decode_jpeg(bytes, limits->max_pixels, diagnostic, out);
   if (size >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
     return itg_image_decode_png(bytes, limits->max_pixels, diagnostic, out);
-  ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "%s; JPEG and PNG are read",
-           size ? "neither a JPEG nor a PNG image" : "an empty file is no image");
+  if (size >= 12 && memcmp(data, "RIFF", 4) == 0 && memcmp((const char *)data + 8, "WEBP", 4) == 0)
+    return itg_image_decode_webp(bytes, limits->max_pixels, diagnostic, out);
+  ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "%s; JPEG, PNG and WebP are read",
+           size ? "not a picture of a known format" : "an empty file is no image");
 }
 
 itg_status itg_image_read(const char *path, const itg_image_limits *limits, itg_diagnostic *diagnostic,

@@ -27,11 +27,16 @@ ITG_MUST_USE itg_status itg_image_view_cut(const itg_image *image, int64_t x, in
 ITG_MUST_USE itg_status itg_image_create(int64_t width, int64_t height, int channels, itg_diagnostic *diagnostic,
                                          itg_image *out);
 
+// LIMIT when a picture that is about to be decoded has more than `max_pixels` or a side above ITG_MAX_IMAGE_SIDE.
+ITG_MUST_USE itg_status itg_image_check_size(int64_t width, int64_t height, int64_t max_pixels,
+                                             itg_diagnostic *diagnostic);
 // Decoders; `max_pixels` is checked before pixels are allocated. Errors: FORMAT, LIMIT, MEMORY.
 ITG_MUST_USE itg_status itg_image_decode_jpeg(itg_span bytes, int64_t max_pixels, itg_diagnostic *diagnostic,
                                               itg_image *out);
 ITG_MUST_USE itg_status itg_image_decode_png(itg_span bytes, int64_t max_pixels, itg_diagnostic *diagnostic,
                                              itg_image *out);
+ITG_MUST_USE itg_status itg_image_decode_webp(itg_span bytes, int64_t max_pixels, itg_diagnostic *diagnostic,
+                                              itg_image *out);
 
 // Resizing by any method of itg_resize_method. Errors: ARGUMENT (size), MEMORY.
 ITG_MUST_USE itg_status itg_image_view_resize(itg_image_view source, itg_resize_method method, int32_t width,

@@ -88,9 +88,7 @@ static itg_status decode(decoder *d, itg_span bytes, int64_t max_pixels, itg_dia
   d->progress.progress_monitor = watch_scans;
   jpeg->progress = &d->progress;
   jpeg_read_header(jpeg, TRUE);
-  if ((int64_t)jpeg->image_width * jpeg->image_height > max_pixels)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "picture of %u x %u pixels; the limit is %lld pixels",
-             jpeg->image_width, jpeg->image_height, (long long)max_pixels);
+  ITG_TRY(itg_image_check_size(jpeg->image_width, jpeg->image_height, max_pixels, diagnostic));
   const bool four = jpeg->num_components == 4;
   jpeg->out_color_space = four ? JCS_CMYK : JCS_RGB;
   jpeg->dct_method = JDCT_ISLOW;

@@ -46,9 +46,7 @@ static itg_status decode(decoder *d, int64_t max_pixels, itg_diagnostic *diagnos
   png_set_benign_errors(d->png, 1);
   png_read_info(d->png, d->info);
   const int64_t width = png_get_image_width(d->png, d->info), height = png_get_image_height(d->png, d->info);
-  if (width * height > max_pixels)
-    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "picture of %lld x %lld pixels; the limit is %lld pixels",
-             (long long)width, (long long)height, (long long)max_pixels);
+  ITG_TRY(itg_image_check_size(width, height, max_pixels, diagnostic));
   const int type = png_get_color_type(d->png, d->info);
   if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(d->png);
   if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(d->png);

@@ -5,7 +5,7 @@
 
 Writes OUT_DIR/pixels.bin: records of six 32-bit integers (operation, channels, width, height, target width, target height), for a
 warp six doubles, the source pixels and the target pixels. Operations: 0 to 6 are itg_resize_method, 7 a warp.
-OUT_DIR/N.jpg, N.png and N.bin: encoded pictures and their RGB pixels.
+OUT_DIR/N.jpg, N.png, N.webp and N.bin: encoded pictures and their RGB pixels.
 """
 import io
 import os
@@ -50,21 +50,28 @@ def pixels(random, count, file):
 
 def files(random, out):
     number = 0
-    for kind in ("RGB", "L", "CMYK", "progressive", "png RGB", "png RGBA", "png LA", "png P"):
+    for kind in ("RGB", "L", "CMYK", "progressive", "png RGB", "png RGBA", "png LA", "png P", "webp RGB", "webp RGBA", "webp lossless", "webp animated"):
         for subsampling in (0, 1, 2) if kind in ("RGB", "progressive") else (0,):
             width, height = (int(v) for v in random.integers(1, 200, 2))
             picture = Image.fromarray(cv2.resize(random.integers(0, 256, (9, 9, 3), dtype=np.uint8), (width, height)))
             data, png = io.BytesIO(), kind.startswith("png")
+            webp = kind.startswith("webp")
             if kind in ("L", "CMYK") or (png and kind != "png P"):
                 picture = picture.convert(kind.split()[-1])
             if kind == "png P":
                 picture = picture.quantize(50)
-            if png:
+            if webp and kind != "webp RGB":
+                picture.putalpha(Image.fromarray(random.integers(0, 256, (height, width), dtype=np.uint8)))
+            if webp:
+                more = [picture.transpose(Image.ROTATE_180), picture] if kind == "webp animated" else []
+                picture.save(data, "WEBP", quality=int(random.integers(20, 98)), lossless=kind == "webp lossless",
+                             exact=bool(random.integers(2)), save_all=bool(more), append_images=more)
+            elif png:
                 picture.save(data, "PNG")
             else:
                 picture.save(data, "JPEG", quality=int(random.integers(20, 98)), subsampling=subsampling, progressive=kind == "progressive")
             name = os.path.join(out, "%d" % number)
-            with open(name + (".png" if png else ".jpg"), "wb") as file:
+            with open(name + (".png" if png else ".webp" if webp else ".jpg"), "wb") as file:
                 file.write(data.getvalue())
             with open(name + ".bin", "wb") as file:
                 file.write(np.array(Image.open(data).convert("RGB")).tobytes())

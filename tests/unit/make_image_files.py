@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/unit/image_files.inc: small JPEG and PNG files of every kind, with checksums of what Pillow reads in them.
+"""Writes tests/unit/image_files.inc: small JPEG, PNG and WebP files of every kind, with checksums of what Pillow reads in them.
 
   make_image_files.py > image_files.inc
 """
@@ -29,7 +29,7 @@ def entry(name, data):
 
 def save(name, picture, **options):
     file = io.BytesIO()
-    picture.save(file, "PNG" if name.startswith("png") else "JPEG", **options)
+    picture.save(file, {"png": "PNG", "jpeg": "JPEG", "webp": "WEBP"}[name.split()[0]], **options)
     entry(name, file.getvalue())
 
 
@@ -60,4 +60,11 @@ if __name__ == "__main__":
     save("png transparent colour", PICTURE, transparency=(1, 2, 3))
     for name, channels in (("png grey 16", 1), ("png RGB 16", 3), ("png RGBA 16", 4)):
         save_opencv(name, RANDOM.integers(0, 65536, (5, 4, channels), dtype=np.uint16))
+    faded = PICTURE.copy()
+    faded.putalpha(Image.fromarray(RANDOM.integers(0, 256, (H, W), dtype=np.uint8)))
+    save("webp", PICTURE, quality=50)
+    save("webp lossless", PICTURE, lossless=True)
+    save("webp alpha", faded, quality=50)
+    save("webp lossless alpha", faded, lossless=True, exact=True)
+    save("webp animated", faded, quality=50, save_all=True, append_images=[faded.rotate(90), PICTURE.rotate(180)], duration=50)
     print("};")

@@ -127,7 +127,7 @@ static void other_files_are_named(void **state) {
   itg_image image = {0};
   itg_diagnostic why = {0};
   assert_int_equal(decode((const uint8_t *)"GIF89a..............", 20, NULL, &why, &image), ITG_ERROR_FORMAT);
-  assert_non_null(strstr(why.message, "JPEG and PNG"));
+  assert_non_null(strstr(why.message, "JPEG, PNG and WebP"));
   assert_int_equal(decode((const uint8_t *)"", 0, NULL, &why, &image), ITG_ERROR_FORMAT);
   assert_int_equal(itg_image_read("no-such-picture.jpg", NULL, &why, &image), ITG_ERROR_IO);
   assert_int_equal(itg_image_read(".", NULL, &why, &image), ITG_ERROR_IO);
