@@ -209,8 +209,13 @@ static itg_status calibrate(compile_run *run) {
   feed->input_count = itg_compiler_input_count(run->compiler);
   ITG_TRY(itg_sample_buffers(feed->infos, feed->input_count, &run->arena, run->diagnostic, &feed->values));
   const itg_sample_source source = {feed, options->calibration.count, itg_calibration_feed_read};
-  ITG_TRY(itg_calibrate_and_rebase(run->graph, itg_recipe_operand_bits(&run->recipe), &source, run->pool,
-                                   options->progress, options->progress_context, run->diagnostic, &run->statistics));
+  if (itg_method_is_on(run->recipe.methods_off, ITG_METHOD_STREAM_REBASING)) {
+    ITG_TRY(itg_calibrate_and_rebase(run->graph, itg_recipe_operand_bits(&run->recipe), &source, run->pool,
+                                     options->progress, options->progress_context, run->diagnostic, &run->statistics));
+  } else {
+    ITG_TRY(itg_calibrate(run->graph, &source, run->pool, options->progress, options->progress_context, run->diagnostic,
+                          &run->statistics));
+  }
   run->graph->stage = ITG_STAGE_CALIBRATED;
   run->calibrate_seconds = itg_now() - start;
   return ITG_OK;

@@ -74,14 +74,15 @@ static void choose_range(void *context, size_t index) {
   group *g = &work->groups[index];
   const itg_activation_entry *root = &work->plan->entries[g->root];
   if (root->fixed) return;
-  bool mse = root->bits == 8 && !root->is_input;
+  const itg_methods_off off = work->plan->recipe->methods_off;
+  bool mse = root->bits == 8 && !root->is_input && itg_method_is_on(off, ITG_METHOD_MSE_RANGES);
   size_t count = 0;
   for (size_t m = 0; m < g->count; m++) {
     const itg_activation_entry *entry = &work->plan->entries[work->members[g->first + m]];
     mse = mse && entry->range_method == ITG_RANGE_MSE;
     if (entry->statistics) work->statistics[g->first + count++] = entry->statistics;
   }
-  if (g->count == 1) narrow_for_reader(work->plan, root, g);
+  if (g->count == 1 && itg_method_is_on(off, ITG_METHOD_NARROW_RANGES)) narrow_for_reader(work->plan, root, g);
   if (!mse || count == 0) return;
   const double low = g->low, high = g->high;
   itg_range_mse(work->statistics + g->first, count, 256, &g->low, &g->high);

@@ -119,8 +119,33 @@ static itg_status read_rule(itg_recipe *recipe, const json_t *object, size_t ind
                      &rule->weight_method);
 }
 
+// {"bias-correction": false}: methods are on unless switched off.
+static itg_status read_methods(itg_recipe *recipe, const json_t *object, itg_diagnostic *diagnostic) {
+  if (!object) return ITG_OK;
+  if (!json_is_object(object))
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "methods", "\"methods\" must be an object of names and true or false");
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    const itg_method method = itg_method_find(key);
+    if (method == ITG_METHOD_COUNT) {
+      char names[300] = "";
+      for (int i = 0; i < ITG_METHOD_COUNT; i++) {
+        const size_t length = strlen(names);
+        snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "",
+                 itg_method_get_info((itg_method)i)->name);
+      }
+      ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "methods", "no method \"%s\" in the recipe; there are %s", key, names);
+    }
+    if (!json_is_boolean(value))
+      ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "methods", "\"%s\" in methods of the recipe must be true or false", key);
+    if (!json_is_true(value)) recipe->methods_off |= (itg_methods_off)1 << method;
+  }
+  return ITG_OK;
+}
+
 static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagnostic *diagnostic) {
-  static const char *const keys[] = {"precision", "range_method", "weight_method", "rules"};
+  static const char *const keys[] = {"precision", "range_method", "weight_method", "methods", "rules"};
   if (!json_is_object(root)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "line 1", "a recipe is a JSON object");
   ITG_TRY(check_keys(root, keys, COUNT(keys), "the top level", diagnostic));
   int precision = -1, range = recipe->range_method, weight = recipe->weight_method;
@@ -131,6 +156,7 @@ static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagno
   if (precision >= 0) recipe->precision = precisions[precision];
   recipe->range_method = (itg_range_method)range;
   recipe->weight_method = (itg_weight_method)weight;
+  ITG_TRY(read_methods(recipe, json_object_get(root, "methods"), diagnostic));
   const json_t *rules = json_object_get(root, "rules");
   if (!rules) return ITG_OK;
   if (!json_is_array(rules)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "rules", "\"rules\" must be a list");
@@ -186,11 +212,24 @@ static json_t *rule_to_json(const itg_recipe_rule *rule) {
   return NULL;
 }
 
+// Only what is switched off: a recipe that is used again gets the methods of a newer version.
+static bool set_methods(json_t *root, itg_methods_off off) {
+  if (!off) return true;
+  json_t *object = json_object();
+  bool ok = object != NULL;
+  for (int i = 0; i < ITG_METHOD_COUNT && ok; i++) {
+    if (!itg_method_is_on(off, (itg_method)i))
+      ok = json_object_set_new(object, itg_method_get_info((itg_method)i)->name, json_false()) == 0;
+  }
+  return json_object_set_new(root, "methods", object) == 0 && ok;
+}
+
 char *itg_recipe_to_json(const itg_recipe *recipe) {
   json_t *root = json_object(), *rules = json_array();
   bool ok = root && rules && set_text(root, "precision", recipe->precision) &&
             set_text(root, "range_method", range_methods[recipe->range_method]) &&
-            set_text(root, "weight_method", weight_methods[recipe->weight_method]);
+            set_text(root, "weight_method", weight_methods[recipe->weight_method]) &&
+            set_methods(root, recipe->methods_off);
   for (size_t i = 0; ok && i < recipe->rule_count; i++)
     ok = json_array_append_new(rules, rule_to_json(&recipe->rules[i])) == 0;
   ok = ok && json_object_set(root, "rules", rules) == 0;

@@ -3,6 +3,7 @@
 #ifndef ITG_QUANTIZE_RECIPE_H
 #define ITG_QUANTIZE_RECIPE_H
 
+#include "adapt/methods.h"
 #include "base/arena.h"
 #include "base/span.h"
 #include "base/status.h"
@@ -25,6 +26,7 @@ typedef struct itg_recipe {
   const char *precision; // "a8w8", "a16w8", "a8w8+s16".
   itg_range_method range_method;
   itg_weight_method weight_method;
+  itg_methods_off methods_off; // Which methods of adapt/methods.def are not used.
   itg_recipe_rule *rules;
   size_t rule_count;
 } itg_recipe;

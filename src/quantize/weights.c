@@ -136,6 +136,7 @@ static itg_status read_means(const itg_quantize_plan *plan, const itg_node *node
   const itg_tensor *weight = node->inputs[1];
   job->group = node->op == ITG_OP_CONV ? node->attributes.conv.group : 1;
   job->width = weight->shape.dims[weight->shape.rank - 1];
+  if (!itg_method_is_on(plan->recipe->methods_off, ITG_METHOD_BIAS_CORRECTION)) return ITG_OK;
   if (node->op == ITG_OP_CONV_TRANSPOSE || !statistics || statistics->channel_count == 0) return ITG_OK;
   if (statistics->channels != job->width * job->group || job->rows % job->group != 0) return ITG_OK;
   double *means = itg_arena_array(arena, (size_t)statistics->channels, sizeof means[0]);
@@ -153,9 +154,10 @@ static void set_target_limits(const itg_quantize_plan *plan, const itg_node *nod
   if (!output) return;
   const double zero = fmax(output->zero_points ? output->zero_points[0] : 0, 1);
   const double smallest_factor = ldexp(zero, output->storage == ITG_DTYPE_U16 ? -37 : -29);
-  job->snap_unit = output->scales[0] / job->input_scale;
+  const double unit = output->scales[0] / job->input_scale;
+  if (itg_method_is_on(plan->recipe->methods_off, ITG_METHOD_SCALE_SNAPPING)) job->snap_unit = unit;
   job->snap_bits = plan->target->arch < 73 ? 11 : 12;
-  job->smallest_scale = smallest_factor * job->snap_unit;
+  job->smallest_scale = smallest_factor * unit;
 }
 
 // Makes the integer constants of one node (still to be filled by quantize_rows).

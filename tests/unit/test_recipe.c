@@ -31,7 +31,8 @@ static void builtin_recipes_have_the_known_names(void **state) {
 static void a_recipe_survives_being_written_and_read(void **state) {
   (void)state;
   itg_recipe recipe, again;
-  assert_int_equal(parse("{\"precision\": \"a16w8\", \"range_method\": \"min-max\", \"rules\": ["
+  assert_int_equal(parse("{\"precision\": \"a16w8\", \"range_method\": \"min-max\", "
+                         "\"methods\": {\"bias-correction\": false, \"mse-ranges\": true}, \"rules\": ["
                          "{\"op\": \"Conv\", \"activation_bits\": 16, \"weight_method\": \"mse\"},"
                          "{\"name\": \"head*\", \"range_method\": \"mse\", \"weight_bits\": 8}]}",
                          NULL, &recipe),
@@ -42,6 +43,7 @@ static void a_recipe_survives_being_written_and_read(void **state) {
   assert_string_equal(again.precision, "a16w8");
   assert_int_equal(again.range_method, ITG_RANGE_MIN_MAX);
   assert_int_equal(again.weight_method, ITG_WEIGHT_NEAREST);
+  assert_int_equal(again.methods_off, 1u << ITG_METHOD_BIAS_CORRECTION);
   assert_int_equal(again.rule_count, 2);
   assert_string_equal(again.rules[0].op, "Conv");
   assert_null(again.rules[0].name);
@@ -76,6 +78,9 @@ static void mistakes_are_refused_with_their_place(void **state) {
       {"{\"rules\": [{\"activation_bits\": 7}]}", "8 or 16"},
       {"{\"rules\": [{\"weight_bits\": 16}]}", "must be 8"},
       {"{\"rules\": [{\"range_method\": \"kl\"}]}", "min-max"},
+      {"{\"methods\": []}", "object"},
+      {"{\"methods\": {\"bias-correction\": 0}}", "true or false"},
+      {"{\"methods\": {\"bias\": false}}", "bias-correction"},
       {"{\"precision\": \"a8w8\", \"precision\": \"a8w8\"}", "duplicate"},
       {"", "not JSON"},
   };
