@@ -154,6 +154,33 @@ ITG_API int itg_cpu_has(const char *name);
 // Name of the highest instruction set in use, e.g. "avx512vnni".
 ITG_API const char *itg_session_cpu(const itg_session *session);
 
+// A survey of what this machine has and lacks for running on an NPU: chip, firmware, driver, device nodes, the files of both
+// sides, the vendor's library. Nothing on it identifies the machine or its user but the names of folders.
+typedef enum itg_finding_state {
+  ITG_FINDING_OK = 0,
+  ITG_FINDING_NOTE = 1,    // Worth knowing; nothing fails for it.
+  ITG_FINDING_MISSING = 2, // An NPU cannot be used, or not compiled for, until next_step is done.
+} itg_finding_state;
+typedef struct itg_finding {
+  const char *topic; // "FastRPC node"
+  itg_finding_state state;
+  const char *fact;      // What was found.
+  const char *next_step; // What to do about it; NULL when nothing.
+} itg_finding;
+typedef struct itg_survey itg_survey; // Immutable; share freely.
+
+// root: NULL for this machine, or the folder of a recorded tree (copies of files below /sys, /proc, /dev, /usr, /vendor; then
+// no library is opened and the environment is ignored). qnn_directory: folder of the vendor's library, NULL to search. The
+// library is opened in a child process. Errors: ARGUMENT, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_survey_create(const char *root, const char *qnn_directory,
+                                                  itg_diagnostic *diagnostic, itg_survey **out);
+ITG_API void itg_survey_destroy(itg_survey *survey); // NULL is allowed.
+ITG_API size_t itg_survey_count(const itg_survey *survey);
+// `index` below the count; NULL otherwise. Lives as long as the survey, as do the two texts below.
+ITG_API const itg_finding *itg_survey_finding(const itg_survey *survey, size_t index);
+ITG_API const char *itg_survey_target(const itg_survey *survey); // "qcs6490"; NULL when the chip is none that is known.
+ITG_API const char *itg_survey_verdict(const itg_survey *survey); // One or two sentences.
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,11 +2,12 @@
 #include "npu/target.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 static const itg_target targets[] = {
-#define ITG_TARGET(name, soc, arch, vtcm, fp16, wide, known) {name, soc, arch, vtcm, fp16, wide, known},
+#define ITG_TARGET(name, soc, arch, vtcm, fp16, wide, ids, known) {name, soc, arch, vtcm, fp16, wide, ids, known},
 #include "npu/target.def"
 #undef ITG_TARGET
 };
@@ -15,6 +16,17 @@ enum { TARGET_COUNT = sizeof targets / sizeof targets[0], MAX_NAME = 32 };
 const itg_target *itg_target_list(size_t *count) {
   *count = TARGET_COUNT;
   return targets;
+}
+
+const itg_target *itg_target_find_kernel_id(uint32_t soc_id) {
+  for (size_t i = 0; i < TARGET_COUNT; i++) {
+    for (const char *at = targets[i].kernel_ids; *at;) {
+      char *end;
+      if (strtoul(at, &end, 10) == soc_id) return &targets[i];
+      at = *end ? end + 1 : end;
+    }
+  }
+  return NULL;
 }
 
 // Levenshtein distance of two short names.

@@ -26,6 +26,11 @@ static inline void read_text(const char *path, char *text) {
   if (file) fclose(file);
 }
 
+static inline void write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "wb");
+  if (!file || fputs(text, file) < 0 || fclose(file) != 0) abort();
+}
+
 static inline void redirect(int descriptor, const char *path) {
   const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   if (file < 0 || dup2(file, descriptor) < 0) _exit(126);

@@ -46,6 +46,26 @@ static void test_help(void **state) {
   assert_contains(command_stdout, "intaglio ");
 }
 
+static void test_doctor(void **state) {
+  (void)state;
+  assert_int_equal(mkdir("tree", 0755) | mkdir("tree/proc", 0755) | mkdir("tree/proc/device-tree", 0755), 0);
+  write_text("tree/proc/device-tree/compatible", "radxa,dragon-q6a qcom,qcs6490");
+  assert_int_equal(command("doctor --root tree"), 0);
+  assert_contains(command_stdout, "--target qcs6490");
+  assert_contains(command_stdout, "missing FastRPC node");
+  assert_contains(command_stdout, "The NPU cannot be used yet");
+  assert_int_equal(command("doctor --root tree --json"), 0);
+  assert_contains(command_stdout, "\"target\": \"qcs6490\"");
+  // A folder below a user's own must not name the user in a file that is sent away.
+  assert_int_equal(command("doctor --root tree --qnn-dir /home/alice/qnn --report doctor.txt"), 0);
+  static char report[OUTPUT_LIMIT];
+  read_text("doctor.txt", report);
+  assert_contains(report, "\"next_step\"");
+  assert_null(strstr(report, "alice"));
+  assert_int_equal(command("doctor --qnn-dir /home/alice/qnn --json"), 0);
+  assert_null(strstr(command_stdout, "alice"));
+}
+
 static void test_compile_output(void **state) {
   (void)state;
   assert_true(exists("m.itg") && exists("m.html"));
@@ -226,17 +246,12 @@ static void test_bench(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_help),
-      cmocka_unit_test(test_compile_output),
-      cmocka_unit_test(test_compile_is_deterministic),
-      cmocka_unit_test(test_compile_json),
-      cmocka_unit_test(test_dump),
-      cmocka_unit_test(test_precisions),
-      cmocka_unit_test(test_run),
-      cmocka_unit_test(test_run_raw),
-      cmocka_unit_test(test_compare),
-      cmocka_unit_test(test_inspect),
-      cmocka_unit_test(test_inspect_unsupported),
+      cmocka_unit_test(test_help),           cmocka_unit_test(test_doctor),
+      cmocka_unit_test(test_compile_output), cmocka_unit_test(test_compile_is_deterministic),
+      cmocka_unit_test(test_compile_json),   cmocka_unit_test(test_dump),
+      cmocka_unit_test(test_precisions),     cmocka_unit_test(test_run),
+      cmocka_unit_test(test_run_raw),        cmocka_unit_test(test_compare),
+      cmocka_unit_test(test_inspect),        cmocka_unit_test(test_inspect_unsupported),
       cmocka_unit_test(test_bench),
   };
   return cmocka_run_group_tests(tests, prepare, leave_work_folder);
