@@ -97,6 +97,7 @@ typedef struct itg_compile_result {
   size_t output_count;
   const itg_output_accuracy *outputs; // Lives as long as the compiler, or until its next compile.
   const char *json;                   // The whole report (docs/FORMATS.md, "report"); likewise.
+  const char *loss_summary;           // Where most of the loss arises, in a sentence; may be empty; likewise.
   double import_seconds, calibrate_seconds, quantize_seconds, judge_seconds, total_seconds;
   double float_milliseconds,
       integer_milliseconds; // A run of the interpreter and of a session, each on one thread: the best of a few.

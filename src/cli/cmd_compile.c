@@ -59,6 +59,7 @@ static const itg_tensor_info *compiler_input(const void *compiler, size_t index)
 static void print_result(const compile_run *run, const itg_compile_result *result, const char *output) {
   const double mib = 1 << 20;
   cli_print_accuracy(stdout, result->outputs, result->output_count);
+  if (result->loss_summary[0]) printf("loss    %s\n", result->loss_summary);
   printf("judged on %zu %s samples, calibrated with %zu\n", result->judge_count,
          result->judged_on_calibration ? "calibration" : "other", result->calibration_count);
   printf("time    float %.2f ms (interpreter), integer %.2f ms; one thread each\n", result->float_milliseconds,

@@ -9,6 +9,7 @@
 #include "calibrate/calibrate.h"
 #include "compile/float_network.h"
 #include "compile/judge.h"
+#include "compile/layers.h"
 #include "compile/provenance.h"
 #include "compile/samples.h"
 #include "compile/source.h"
@@ -30,6 +31,7 @@ struct itg_compiler {
   itg_judgement judgement;
   itg_output_accuracy *outputs;
   char *json;
+  char loss_summary[256];
 };
 
 // What one compile builds; everything is released at the end, whatever happened.
@@ -39,7 +41,9 @@ typedef struct compile_run {
   itg_diagnostic *diagnostic;
   itg_pool *pool;
   itg_float_network *network; // Canonical float graph: the oracle.
-  itg_graph *graph;           // ADAPTED .. QUANTIZED, then replaced by the LEGAL one.
+  itg_graph *graph;           // ADAPTED .. QUANTIZED.
+  itg_graph *twin;            // What was quantized, still in float; borrows from `graph`.
+  itg_graph *legal;
   itg_statistics *statistics;
   itg_recipe recipe;
   itg_calibration_feed feed;
@@ -225,15 +229,13 @@ static itg_status quantize(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
   ITG_TRY(report_progress(run, "quantizing", 0, 0));
-  ITG_TRY(itg_quantize(run->graph, run->statistics, &run->recipe, run->targets.strictest, run->pool, run->diagnostic));
+  ITG_TRY(itg_quantize_with_twin(run->graph, run->statistics, &run->recipe, run->targets.strictest, run->pool,
+                                 run->diagnostic, &run->twin));
   itg_statistics_destroy(run->statistics);
   run->statistics = NULL;
   if (options->dump_after) dump_pass((void *)options, "quantize", run->graph);
-  itg_graph *legal = NULL;
-  ITG_TRY(itg_legalize(run->graph, run->targets.strictest, run->diagnostic, &legal));
-  itg_graph_destroy(run->graph);
-  run->graph = legal;
-  if (options->dump_after) dump_pass((void *)options, "legalize", run->graph);
+  ITG_TRY(itg_legalize(run->graph, run->targets.strictest, run->diagnostic, &run->legal));
+  if (options->dump_after) dump_pass((void *)options, "legalize", run->legal);
   run->quantize_seconds = itg_now() - start;
   return ITG_OK;
 }
@@ -257,18 +259,30 @@ static itg_status describe_origin(compile_run *run) {
   return ITG_OK;
 }
 
+static itg_status measure_layers(compile_run *run) {
+  const itg_compile_options *options = run->options;
+  itg_judgement *judgement = &run->compiler->judgement;
+  const itg_layers_options layers_options = {.samples = options->judge.count ? options->judge : options->calibration,
+                                             .pool = run->pool,
+                                             .progress = options->progress,
+                                             .progress_context = options->progress_context};
+  return itg_layers_measure(run->twin, run->model, &layers_options, run->diagnostic, judgement->layers,
+                            judgement->layer_count, &judgement->layers_result);
+}
+
 // The integer program is judged from the very bytes that will be written, only without the record of the judgement.
 static itg_status judge(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
   size_t size;
-  ITG_TRY(itg_container_encode(run->graph, run->sections, run->section_count, run->diagnostic, &run->bytes, &size));
+  ITG_TRY(itg_container_encode(run->legal, run->sections, run->section_count, run->diagnostic, &run->bytes, &size));
   ITG_TRY(itg_model_open_memory(run->bytes, size, run->diagnostic, &run->model));
   const itg_judge_options judge_options = {.samples = options->judge.count ? options->judge : options->calibration,
                                            .pool = run->pool,
                                            .progress = options->progress,
                                            .progress_context = options->progress_context};
-  ITG_TRY(itg_judge(run->network, run->model, run->graph, &judge_options, run->diagnostic, &run->compiler->judgement));
+  ITG_TRY(itg_judge(run->network, run->model, run->legal, &judge_options, run->diagnostic, &run->compiler->judgement));
+  ITG_TRY(measure_layers(run));
   itg_model_close(run->model);
   run->model = NULL;
   run->judge_seconds = itg_now() - start;
@@ -313,10 +327,10 @@ static itg_status complete_sections(compile_run *run, const char *output) {
   run->accuracy = itg_report_accuracy_json(&report);
   ITG_TRY_MEMORY(run->accuracy, run->diagnostic);
   add_section(run, "accuracy", run->accuracy);
-  ITG_TRY(itg_targets_prepare(&run->targets, run->graph, run->options, run->diagnostic));
+  ITG_TRY(itg_targets_prepare(&run->targets, run->legal, run->options, run->diagnostic));
   itg_targets_sections(&run->targets, run->sections + run->section_count);
   run->section_count += run->targets.count;
-  return itg_container_measure(run->graph, run->sections, run->section_count, run->diagnostic, &run->file_bytes);
+  return itg_container_measure(run->legal, run->sections, run->section_count, run->diagnostic, &run->file_bytes);
 }
 
 static itg_status fill_result(compile_run *run, const char *output, itg_compile_result *result) {
@@ -336,9 +350,11 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
     ITG_TRY_MEMORY(name, run->diagnostic);
     compiler->outputs[i].name = name;
   }
+  itg_report_loss_sentence(&report, compiler->loss_summary, sizeof compiler->loss_summary);
   *result = (itg_compile_result){.output_count = judgement->output_count,
                                  .outputs = compiler->outputs,
                                  .json = compiler->json,
+                                 .loss_summary = compiler->loss_summary,
                                  .import_seconds = compiler->import_seconds + run->passes_seconds,
                                  .calibrate_seconds = run->calibrate_seconds,
                                  .quantize_seconds = run->quantize_seconds,
@@ -384,7 +400,7 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
              "collapsed result to be written",
              judgement->reason);
   // Last, so that whatever fails leaves no file.
-  return itg_container_write(output, run->graph, run->sections, run->section_count, run->diagnostic);
+  return itg_container_write(output, run->legal, run->sections, run->section_count, run->diagnostic);
 }
 
 itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_options *options, const char *output,
@@ -395,6 +411,8 @@ itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_option
   itg_model_close(run.model);
   free(run.bytes);
   itg_statistics_destroy(run.statistics);
+  itg_graph_destroy(run.legal);
+  itg_graph_destroy(run.twin);
   itg_graph_destroy(run.graph); // Before the network: it borrows constants from its graph.
   itg_float_network_close(run.network);
   itg_pool_destroy(run.pool);

@@ -16,7 +16,7 @@ typedef struct judge_lane { // One sample under way.
   itg_session *session;
   void **inputs, **outputs; // Public values; outputs of the float network.
   float **answer;           // Outputs of the session.
-  float **converted;        // One an input that the session takes as floats; NULL where codes are copied.
+  itg_session_feed feed;
   itg_status status;
   itg_diagnostic diagnostic;
 } judge_lane;
@@ -86,15 +86,8 @@ static itg_status prepare_lane(judge_state *judge, judge_lane *lane) {
   ITG_TRY(itg_sample_buffers(judge->inputs, judge->input_count, arena, judge->diagnostic, &lane->inputs));
   ITG_TRY(itg_sample_buffers(judge->outputs, judge->output_count, arena, judge->diagnostic, &lane->outputs));
   ITG_TRY(float_buffers(judge, judge->outputs, judge->output_count, &lane->answer));
-  lane->converted = itg_arena_array(arena, judge->input_count, sizeof *lane->converted);
-  ITG_TRY_MEMORY(lane->converted, judge->diagnostic);
-  for (size_t i = 0; i < judge->input_count; i++) {
-    const itg_dtype dtype = judge->inputs[i].dtype;
-    if (itg_dtype_is_float(dtype) || dtype == itg_model_input(judge->model, i)->dtype) continue;
-    lane->converted[i] = itg_arena_array(arena, judge->inputs[i].count, sizeof(float));
-    ITG_TRY_MEMORY(lane->converted[i], judge->diagnostic);
-  }
-  return ITG_OK;
+  return itg_session_feed_create(judge->inputs, judge->input_count, judge->model, arena, judge->diagnostic,
+                                 &lane->feed);
 }
 
 static itg_status prepare_lanes(judge_state *judge) {
@@ -136,24 +129,8 @@ static itg_status run_float(judge_lane *lane) {
   return itg_float_runner_run(lane->runner, (const void *const *)lane->inputs, lane->outputs, &lane->diagnostic);
 }
 
-static itg_status set_inputs(const judge_state *judge, judge_lane *lane, itg_session *session) {
-  for (size_t i = 0; i < judge->input_count; i++) {
-    const itg_tensor_info *info = &judge->inputs[i];
-    if (lane->converted[i]) {
-      itg_public_to_float(info->dtype, lane->inputs[i], lane->converted[i], info->count);
-      ITG_TRY(itg_session_set_input(session, i, lane->converted[i], info->count, &lane->diagnostic));
-    } else if (itg_dtype_is_float(info->dtype)) {
-      ITG_TRY(itg_session_set_input(session, i, lane->inputs[i], info->count, &lane->diagnostic));
-    } else {
-      ITG_TRY(itg_session_set_input_codes(session, i, lane->inputs[i], info->count * itg_dtype_size(info->dtype),
-                                          &lane->diagnostic));
-    }
-  }
-  return ITG_OK;
-}
-
 static itg_status run_integer(const judge_state *judge, judge_lane *lane) {
-  ITG_TRY(set_inputs(judge, lane, lane->session));
+  ITG_TRY(itg_session_feed_set(&lane->feed, lane->session, lane->inputs, &lane->diagnostic));
   ITG_TRY(itg_session_run(lane->session, &lane->diagnostic));
   for (size_t i = 0; i < judge->output_count; i++)
     ITG_TRY(itg_session_get_output(lane->session, i, lane->answer[i], judge->outputs[i].count, &lane->diagnostic));
@@ -249,7 +226,8 @@ static itg_status describe_session(judge_state *judge, const itg_graph *legal) {
                                 .kernel = step.kernel,
                                 .shape = {.rank = -1},
                                 .multiply_accumulates = step.multiply_accumulates,
-                                .microseconds = step.microseconds};
+                                .microseconds = step.microseconds,
+                                .loss = {NAN, NAN, NAN, NAN, NAN, 0, 0}};
     layer->name = itg_arena_string(&result->arena, step.name, strlen(step.name));
     ITG_TRY_MEMORY(layer->name, judge->diagnostic);
     const itg_node *match = node;
@@ -340,4 +318,7 @@ void itg_judgement_describe(const itg_judgement *judgement, itg_report *report) 
   report->groups = judgement->groups;
   report->layers = judgement->layers;
   report->layer_count = judgement->layer_count;
+  report->layer_samples = judgement->layers_result.samples;
+  report->explained = judgement->layers_result.explained;
+  report->layers_reason = judgement->layers_result.reason[0] ? judgement->layers_result.reason : NULL;
 }

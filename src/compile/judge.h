@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "compile/float_network.h"
+#include "compile/layers.h"
 #include "report/report.h"
 
 typedef struct itg_judge_options {
@@ -27,6 +28,7 @@ typedef struct itg_judgement {
   size_t workspace_bytes;
   itg_report_layer *layers;
   size_t layer_count;
+  itg_layers_result layers_result; // Nothing measured unless itg_layers_measure was called.
   bool collapsed;
   char reason[256];
 } itg_judgement;

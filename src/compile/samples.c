@@ -35,3 +35,33 @@ itg_status itg_calibration_feed_read(void *context, size_t index, void *const *i
   if (first_time) feed->hashed++;
   return ITG_OK;
 }
+
+itg_status itg_session_feed_create(const itg_tensor_info *inputs, size_t count, const itg_model *model,
+                                   itg_arena *arena, itg_diagnostic *diagnostic, itg_session_feed *out) {
+  itg_session_feed feed = {inputs, count, itg_arena_array(arena, count, sizeof *feed.converted)};
+  ITG_TRY_MEMORY(feed.converted, diagnostic);
+  for (size_t i = 0; i < count; i++) {
+    if (itg_dtype_is_float(inputs[i].dtype) || inputs[i].dtype == itg_model_input(model, i)->dtype) continue;
+    feed.converted[i] = itg_arena_array(arena, inputs[i].count, sizeof(float));
+    ITG_TRY_MEMORY(feed.converted[i], diagnostic);
+  }
+  *out = feed;
+  return ITG_OK;
+}
+
+itg_status itg_session_feed_set(const itg_session_feed *feed, itg_session *session, void *const *values,
+                                itg_diagnostic *diagnostic) {
+  for (size_t i = 0; i < feed->count; i++) {
+    const itg_tensor_info *info = &feed->inputs[i];
+    if (feed->converted[i]) {
+      itg_public_to_float(info->dtype, values[i], feed->converted[i], info->count);
+      ITG_TRY(itg_session_set_input(session, i, feed->converted[i], info->count, diagnostic));
+    } else if (itg_dtype_is_float(info->dtype)) {
+      ITG_TRY(itg_session_set_input(session, i, values[i], info->count, diagnostic));
+    } else {
+      ITG_TRY(
+          itg_session_set_input_codes(session, i, values[i], info->count * itg_dtype_size(info->dtype), diagnostic));
+    }
+  }
+  return ITG_OK;
+}

@@ -24,4 +24,16 @@ typedef struct itg_calibration_feed {
 // An itg_sample_source read function; `context` is an itg_calibration_feed.
 itg_status itg_calibration_feed_read(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic);
 
+// Gives public samples to sessions of a model: as floats where the program takes floats, as codes where it takes integers.
+typedef struct itg_session_feed {
+  const itg_tensor_info *inputs; // Of the float network.
+  size_t count;
+  float **converted; // One an input: room for its values as floats, NULL where they are passed as they are.
+} itg_session_feed;
+ITG_MUST_USE itg_status itg_session_feed_create(const itg_tensor_info *inputs, size_t count, const itg_model *model,
+                                                itg_arena *arena, itg_diagnostic *diagnostic, itg_session_feed *out);
+// values[i]: as itg_samples.read fills them. One thread at a time for one feed.
+ITG_MUST_USE itg_status itg_session_feed_set(const itg_session_feed *feed, itg_session *session, void *const *values,
+                                             itg_diagnostic *diagnostic);
+
 #endif

@@ -21,6 +21,10 @@ typedef bool (*itg_interpreter_observer)(void *context, const itg_tensor *tensor
 // as their last reader ran) and prepares weights.
 ITG_MUST_USE itg_status itg_interpreter_create(const itg_graph *graph, itg_diagnostic *diagnostic,
                                                itg_interpreter **out);
+// The same with a buffer of its own for every tensor that is still needed (no views), so that itg_interpreter_run_edited may
+// change one without changing another.
+ITG_MUST_USE itg_status itg_interpreter_create_editable(const itg_graph *graph, itg_diagnostic *diagnostic,
+                                                        itg_interpreter **out);
 void itg_interpreter_destroy(itg_interpreter *interpreter);
 // Bytes of activations and scratch that one state holds.
 size_t itg_interpreter_state_size(const itg_interpreter *interpreter);
@@ -33,6 +37,13 @@ void itg_interpreter_state_destroy(itg_interpreter_state *state);
 ITG_MUST_USE itg_status itg_interpreter_run(itg_interpreter_state *state, const void *const *inputs,
                                             void *const *outputs, itg_interpreter_observer observer, void *context,
                                             itg_diagnostic *diagnostic);
+
+// Runs one sample and lets the editor change the outputs of every node before anything reads them; graph inputs are not shown.
+// The interpreter must be editable. editor(context, tensor, data): as an observer, but `data` may be written.
+typedef bool (*itg_interpreter_editor)(void *context, const itg_tensor *tensor, void *data);
+ITG_MUST_USE itg_status itg_interpreter_run_edited(itg_interpreter_state *state, const void *const *inputs,
+                                                   void *const *outputs, itg_interpreter_editor editor, void *context,
+                                                   itg_diagnostic *diagnostic);
 
 // Executes a single node whose inputs are all constants; writes dense data into outputs[i] (sized by the outputs' shapes).
 // Used to fold constants. Errors: UNSUPPORTED, MEMORY.

@@ -53,6 +53,7 @@ struct itg_interpreter {
   int64_t step_count;
   int64_t *output_slots; // Of the graph.
   size_t block_bytes, operand_count;
+  bool is_editable; // No views.
 };
 
 struct itg_interpreter_state {
@@ -166,7 +167,7 @@ static itg_status plan_output(itg_interpreter *interpreter, step *s, int64_t ste
   size_t bytes;
   ITG_TRY(tensor_size(tensor, tensor->dtype, diagnostic, &operand->count, &bytes));
   int64_t index = -1;
-  if (s->executor->flags & ITG_EXECUTES_ALIAS && tensor->dtype == s->inputs[0].dtype &&
+  if (!interpreter->is_editable && s->executor->flags & ITG_EXECUTES_ALIAS && tensor->dtype == s->inputs[0].dtype &&
       operand->count == s->inputs[0].count) {
     index = s->input_slots[0];
   } else {
@@ -293,10 +294,11 @@ static itg_status plan_graph(itg_interpreter *interpreter, itg_diagnostic *diagn
   return status;
 }
 
-itg_status itg_interpreter_create(const itg_graph *graph, itg_diagnostic *diagnostic, itg_interpreter **out) {
+static itg_status create(const itg_graph *graph, bool is_editable, itg_diagnostic *diagnostic, itg_interpreter **out) {
   itg_interpreter *interpreter = calloc(1, sizeof *interpreter);
   ITG_TRY_MEMORY(interpreter, diagnostic);
   interpreter->graph = graph;
+  interpreter->is_editable = is_editable;
   const itg_status status = plan_graph(interpreter, diagnostic);
   itg_map_free(&interpreter->slot_of);
   interpreter->slot_of = (itg_map){0};
@@ -306,6 +308,14 @@ itg_status itg_interpreter_create(const itg_graph *graph, itg_diagnostic *diagno
   }
   *out = interpreter;
   return ITG_OK;
+}
+
+itg_status itg_interpreter_create(const itg_graph *graph, itg_diagnostic *diagnostic, itg_interpreter **out) {
+  return create(graph, false, diagnostic, out);
+}
+
+itg_status itg_interpreter_create_editable(const itg_graph *graph, itg_diagnostic *diagnostic, itg_interpreter **out) {
+  return create(graph, true, diagnostic, out);
 }
 
 void itg_interpreter_destroy(itg_interpreter *interpreter) {
@@ -393,13 +403,30 @@ static void bind_inputs(itg_interpreter_state *state, const step *s, itg_call *c
   }
 }
 
+// Who watches a run: one of the two, or nobody.
+typedef struct watcher {
+  itg_interpreter_observer observer;
+  itg_interpreter_editor editor;
+  void *context;
+} watcher;
+
+static bool show_outputs(const watcher *by, const itg_interpreter_state *state, const step *s) {
+  for (int32_t i = 0; i < s->node->output_count; i++) {
+    if (s->value_slots[i] < 0) continue;
+    void *data = slot_data(state, s->value_slots[i]);
+    if (by->observer && !by->observer(by->context, s->node->outputs[i], data)) return false;
+    if (by->editor && !by->editor(by->context, s->node->outputs[i], data)) return false;
+  }
+  return true;
+}
+
 static itg_status run_steps(itg_interpreter_state *state, const void *const *inputs, void *const *outputs,
-                            itg_interpreter_observer observer, void *context, itg_diagnostic *diagnostic) {
+                            const watcher *by, itg_diagnostic *diagnostic) {
   const itg_interpreter *interpreter = state->interpreter;
   const itg_graph *graph = interpreter->graph;
   for (int32_t i = 0; i < graph->input_count; i++) {
     state->inputs[i] = inputs[i];
-    if (observer && !observer(context, graph->inputs[i], inputs[i]))
+    if (by->observer && !by->observer(by->context, graph->inputs[i], inputs[i]))
       ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, graph->inputs[i]->name, "stopped by the observer");
   }
   for (int64_t t = 0; t < interpreter->step_count; t++) {
@@ -410,10 +437,8 @@ static itg_status run_steps(itg_interpreter_state *state, const void *const *inp
       ITG_TRY(s->executor->run(&state->calls[t], diagnostic));
       convert_slots(state, s->narrowings, s->narrowing_count);
     }
-    for (int32_t i = 0; observer && i < s->node->output_count; i++) {
-      if (s->value_slots[i] >= 0 && !observer(context, s->node->outputs[i], slot_data(state, s->value_slots[i])))
-        ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, s->node->name, "stopped by the observer");
-    }
+    if (!show_outputs(by, state, s))
+      ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, s->node->name, "stopped by the observer");
   }
   for (int32_t i = 0; outputs && i < graph->output_count; i++) {
     size_t bytes = 0;
@@ -425,8 +450,18 @@ static itg_status run_steps(itg_interpreter_state *state, const void *const *inp
 
 itg_status itg_interpreter_run(itg_interpreter_state *state, const void *const *inputs, void *const *outputs,
                                itg_interpreter_observer observer, void *context, itg_diagnostic *diagnostic) {
+  const watcher by = {.observer = observer, .context = context};
   const unsigned saved = itg_subnormals_off();
-  const itg_status status = run_steps(state, inputs, outputs, observer, context, diagnostic);
+  const itg_status status = run_steps(state, inputs, outputs, &by, diagnostic);
+  itg_subnormals_restore(saved);
+  return status;
+}
+
+itg_status itg_interpreter_run_edited(itg_interpreter_state *state, const void *const *inputs, void *const *outputs,
+                                      itg_interpreter_editor editor, void *context, itg_diagnostic *diagnostic) {
+  const watcher by = {.editor = editor, .context = context};
+  const unsigned saved = itg_subnormals_off();
+  const itg_status status = run_steps(state, inputs, outputs, &by, diagnostic);
   itg_subnormals_restore(saved);
   return status;
 }

@@ -80,7 +80,7 @@ static itg_status add_entries(itg_quantize_plan *plan, itg_diagnostic *diagnosti
   return ITG_OK;
 }
 
-static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
+static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic, itg_graph **twin) {
   ITG_TRY(add_entries(plan, diagnostic));
   ITG_TRY(itg_plan_import_qdq(plan, diagnostic));
   ITG_TRY(itg_plan_masks(plan, diagnostic));
@@ -88,14 +88,27 @@ static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
   itg_plan_groups(plan);
   ITG_TRY(itg_plan_ranges(plan, diagnostic));
   ITG_TRY(itg_plan_moves(plan, diagnostic));
+  if (twin) ITG_TRY(itg_graph_clone(plan->graph, diagnostic, twin));
   return itg_plan_weights(plan, diagnostic);
+}
+
+itg_status itg_quantize_with_twin(itg_graph *graph, const itg_statistics *statistics, const itg_recipe *recipe,
+                                  const itg_target *target, itg_pool *pool, itg_diagnostic *diagnostic,
+                                  itg_graph **twin) {
+  itg_quantize_plan plan = {.graph = graph, .statistics = statistics, .recipe = recipe, .target = target, .pool = pool};
+  itg_graph *copy = NULL;
+  const itg_status status = run(&plan, diagnostic, twin ? &copy : NULL);
+  free(plan.entries);
+  if (status != ITG_OK) {
+    itg_graph_destroy(copy);
+    return status;
+  }
+  graph->stage = ITG_STAGE_QUANTIZED;
+  if (twin) *twin = copy;
+  return ITG_OK;
 }
 
 itg_status itg_quantize(itg_graph *graph, const itg_statistics *statistics, const itg_recipe *recipe,
                         const itg_target *target, itg_pool *pool, itg_diagnostic *diagnostic) {
-  itg_quantize_plan plan = {.graph = graph, .statistics = statistics, .recipe = recipe, .target = target, .pool = pool};
-  const itg_status status = run(&plan, diagnostic);
-  free(plan.entries);
-  if (status == ITG_OK) graph->stage = ITG_STAGE_QUANTIZED;
-  return status;
+  return itg_quantize_with_twin(graph, statistics, recipe, target, pool, diagnostic, NULL);
 }

@@ -14,5 +14,11 @@
 // Errors: QUANTIZATION, UNSUPPORTED (names the node), MEMORY.
 ITG_MUST_USE itg_status itg_quantize(itg_graph *graph, const itg_statistics *statistics, const itg_recipe *recipe,
                                      const itg_target *target, itg_pool *pool, itg_diagnostic *diagnostic);
+// The same; *twin becomes a copy of the graph as it is before its constants are made integers: every activation has its encoding
+// and the interpreter can still run it, so that float and integer values can be compared tensor by tensor. It borrows
+// constants of `graph`, which must outlive it.
+ITG_MUST_USE itg_status itg_quantize_with_twin(itg_graph *graph, const itg_statistics *statistics,
+                                               const itg_recipe *recipe, const itg_target *target, itg_pool *pool,
+                                               itg_diagnostic *diagnostic, itg_graph **twin);
 
 #endif

@@ -42,6 +42,9 @@ static json_t *accuracy_json(const itg_report *report) {
   for (size_t i = 0; i < report->output_count; i++)
     json_array_append_new(outputs, output_json(&report->outputs[i].summary));
   set(object, "outputs", outputs);
+  char sentence[256];
+  itg_report_loss_sentence(report, sentence, sizeof sentence);
+  if (*sentence) set(object, "loss", text(sentence));
   return object;
 }
 
@@ -67,6 +70,31 @@ static json_t *samples_json(const itg_report *report) {
   return samples;
 }
 
+static void set_loss(json_t *object, const itg_layer_loss *loss) {
+  set(object, "local_db", number(loss->local_db));
+  set(object, "accumulated_db", number(loss->accumulated_db));
+  set(object, "loss_share", number(loss->share));
+  set(object, "saturated", number(loss->saturated));
+  if (!isnan(loss->gain)) set(object, "gain", number(loss->gain));
+  set(object, "channels", integer(loss->channels));
+  set(object, "dead_channels", integer(loss->dead_channels));
+}
+
+static json_t *loss_json(const itg_report *report) {
+  json_t *object = json_object();
+  char sentence[256];
+  itg_report_loss_sentence(report, sentence, sizeof sentence);
+  set(object, "samples", integer(report->layer_samples));
+  set(object, "explained", number(report->explained));
+  set(object, "summary", text(sentence));
+  const itg_report_layer *worst = itg_report_first_offender(report);
+  set(object, "first_offender", worst ? text(worst->name) : json_null());
+  size_t alarms = 0;
+  for (size_t i = 0; i < report->layer_count; i++) alarms += itg_layer_is_alarming(&report->layers[i].loss);
+  set(object, "alarming_layers", integer(alarms));
+  return object;
+}
+
 static json_t *layers_json(const itg_report *report) {
   json_t *layers = json_array();
   for (size_t i = 0; i < report->layer_count; i++) {
@@ -84,6 +112,7 @@ static json_t *layers_json(const itg_report *report) {
     if (layer->storage != ITG_DTYPE_NONE) set(object, "output", text(itg_dtype_name(layer->storage)));
     set(object, "multiply_accumulates", json_integer(layer->multiply_accumulates));
     set(object, "microseconds", number(layer->microseconds));
+    if (layer->loss.channels > 0) set_loss(object, &layer->loss);
     json_array_append_new(layers, object);
   }
   return layers;
@@ -116,6 +145,7 @@ char *itg_report_json(const itg_report *report) {
   set(root, "calibration_samples", integer(report->calibration_count));
   set(root, "accuracy", accuracy_json(report));
   set(root, "samples", samples_json(report));
+  if (report->layer_samples || report->layers_reason) set(root, "loss", loss_json(report));
   set(root, "layers", layers_json(report));
   return dump(root, JSON_INDENT(1));
 }

@@ -12,6 +12,16 @@ typedef struct itg_report_phase {
   double seconds;
 } itg_report_phase;
 
+// What one step of the program loses, against its float twin, over a few samples. NaN: not measured.
+typedef struct itg_layer_loss {
+  double local_db;       // Signal to error of the step alone, fed what the float network gives it; infinite: exact.
+  double accumulated_db; // .. of its output in the whole integer program.
+  double share;     // Of the loss at the outputs: its own error, put into the float network there, over the sum of all.
+  double saturated; // Share of values beyond its range of codes.
+  double gain;      // Of an affine: the most output codes that one input code moves (kappa); NaN for others.
+  size_t channels, dead_channels; // Of the last dimension; dead: it moves in float, by less than rounding.
+} itg_layer_loss;
+
 typedef struct itg_report_layer { // One step of the plan.
   const char *name, *op, *kernel;
   itg_shape shape;         // Of the first output, NHWC inside; rank -1: unknown.
@@ -19,6 +29,7 @@ typedef struct itg_report_layer { // One step of the plan.
   itg_dtype input_storage; // Likewise of the first input.
   int64_t multiply_accumulates;
   double microseconds;
+  itg_layer_loss loss;
 } itg_report_layer;
 
 // Everything is borrowed; absent texts are NULL, absent counts 0.
@@ -42,7 +53,17 @@ typedef struct itg_report {
   size_t phase_count;
   const itg_report_layer *layers;
   size_t layer_count;
+  size_t layer_samples;      // On which the losses of the layers were measured; 0: they were not.
+  double explained;          // Sum of the layers' parts over the loss of the whole program; NaN: unknown.
+  const char *layers_reason; // Why the losses were not measured, or NULL.
 } itg_report;
+
+// The layer with the largest share of the loss, or NULL where none is known.
+const itg_report_layer *itg_report_first_offender(const itg_report *report);
+// True for a layer that deserves a look: little signal to error, dead channels, saturation, a large gain.
+bool itg_layer_is_alarming(const itg_layer_loss *loss);
+// Where most of the loss arises, as a sentence; empty when nothing is known.
+void itg_report_loss_sentence(const itg_report *report, char *text, size_t size);
 
 // malloc'ed JSON text, or NULL without memory. Numbers that do not exist are null.
 char *itg_report_json(const itg_report *report);

@@ -6,6 +6,7 @@
 #define ITG_RUN_BACKEND_H
 
 #include "run/model.h"
+#include "run/observe.h"
 
 typedef struct itg_backend {
   const char *name; // "cpu"
@@ -22,6 +23,8 @@ typedef struct itg_backend {
   void *(*input)(void *state, size_t index);
   const void *(*output)(void *state, size_t index);
   itg_status (*run)(void *state, itg_diagnostic *diagnostic);
+  // As run, and shows every step. NULL: the backend does not run step by step.
+  void (*run_observed)(void *state, itg_step_observer observer, void *context);
   size_t (*step_count)(const void *state);
   void (*step)(const void *state, size_t index, itg_step_info *out); // index < step_count
   const char *(*processor)(const void *state);                       // What runs it: "avx512vnni", ..

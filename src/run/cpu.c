@@ -201,15 +201,20 @@ static double now(void) {
   return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
 }
 
+static void run_step(const cpu_state *state, size_t index) {
+  const itg_plan *plan = state->program->plan;
+  const itg_step *step = &plan->steps[index];
+  split parts = {step, &state->calls[index], part_count(state, step), plan->scratch_bytes};
+  itg_parallel_for(state->pool, parts.count, run_part, &parts);
+}
+
 static itg_status run(void *context, itg_diagnostic *diagnostic) {
   (void)diagnostic;
   const cpu_state *state = context;
   const itg_plan *plan = state->program->plan;
   double before = state->microseconds ? now() : 0;
   for (size_t i = 0; i < plan->step_count; i++) {
-    const itg_step *step = &plan->steps[i];
-    split parts = {step, &state->calls[i], part_count(state, step), plan->scratch_bytes};
-    itg_parallel_for(state->pool, parts.count, run_part, &parts);
+    run_step(state, i);
     if (state->microseconds) {
       const double after = now();
       state->microseconds[i] = after - before;
@@ -217,6 +222,14 @@ static itg_status run(void *context, itg_diagnostic *diagnostic) {
     }
   }
   return ITG_OK;
+}
+
+static void run_observed(void *context, itg_step_observer observer, void *observer_context) {
+  const cpu_state *state = context;
+  for (size_t i = 0; i < state->program->plan->step_count; i++) {
+    run_step(state, i);
+    observer(observer_context, i, state->program->plan->steps[i].node, state->calls[i].outputs);
+  }
 }
 
 static size_t step_count(const void *context) { return ((const cpu_state *)context)->program->plan->step_count; }
@@ -241,6 +254,7 @@ const itg_backend itg_backend_cpu = {.name = "cpu",
                                      .input = input,
                                      .output = output,
                                      .run = run,
+                                     .run_observed = run_observed,
                                      .step_count = step_count,
                                      .step = step,
                                      .processor = processor};

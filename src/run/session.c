@@ -131,12 +131,27 @@ itg_status itg_session_set_input_codes(itg_session *session, size_t index, const
   return ITG_OK;
 }
 
-itg_status itg_session_run(itg_session *session, itg_diagnostic *diagnostic) {
+static itg_status check_inputs(const itg_session *session, itg_diagnostic *diagnostic) {
   for (size_t i = 0; i < itg_model_input_count(session->model); i++) {
     if (!session->is_set[i])
       ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, session->model->inputs[i].name, "input %zu was never set", i);
   }
+  return ITG_OK;
+}
+
+itg_status itg_session_run(itg_session *session, itg_diagnostic *diagnostic) {
+  ITG_TRY(check_inputs(session, diagnostic));
   return session->backend->run(session->state, diagnostic);
+}
+
+itg_status itg_session_run_observed(itg_session *session, itg_step_observer observer, void *context,
+                                    itg_diagnostic *diagnostic) {
+  ITG_TRY(check_inputs(session, diagnostic));
+  if (!session->backend->run_observed)
+    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, NULL, "the backend %s does not run step by step",
+             session->backend->name);
+  session->backend->run_observed(session->state, observer, context);
+  return ITG_OK;
 }
 
 itg_status itg_session_get_output(const itg_session *session, size_t index, float *values, size_t count,
@@ -167,10 +182,7 @@ itg_status itg_session_step(const itg_session *session, size_t index, itg_step_i
 itg_status itg_session_proof(itg_session *session, itg_diagnostic *diagnostic, itg_proof *out) {
   *out = (itg_proof){.sentence = "computed by the CPU"};
   if (!session->backend->proof) return ITG_OK;
-  for (size_t i = 0; i < itg_model_input_count(session->model); i++) {
-    if (!session->is_set[i])
-      ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, session->model->inputs[i].name, "input %zu was never set", i);
-  }
+  ITG_TRY(check_inputs(session, diagnostic));
   return session->backend->proof(session->state, diagnostic, out);
 }
 
