@@ -123,7 +123,7 @@ def main():
     want, person = load("float.npy"), load("person.npy")
     print("| what | cosine mean | min | verification | same-different margin | compile s | peak MB |")
     print("|---|---|---|---|---|---|---|")
-    for precision in ("a8w8", "a8w8+s16", "a16w8"):
+    for precision in ("a8w8", "a8w8+s16", "a16w8", "a16w4"):
         out, got = os.path.join(options.work, f"face_{precision}.itg"), os.path.join(options.work, "ours.npy")
         command = [options.intaglio, "compile", MODEL, "-o", out, "--precision", precision, "--quiet",
                    "--calibration", "input=" + os.path.join(options.work, "calibrate.npy")]

@@ -54,7 +54,7 @@ typedef struct itg_samples {
 
 typedef struct itg_compile_options {
   size_t struct_size;      // sizeof(itg_compile_options)
-  const char *precision;   // "a8w8", "a16w8", "a8w8+s16" (default when NULL).
+  const char *precision;   // "a8w8", "a16w8", "a16w4", "a8w8+s16" (default when NULL).
   const char *recipe;      // Path of a recipe file, or NULL for the built-in recipe of the precision.
   itg_samples calibration; // At least one sample.
   itg_samples judge;       // Held-out samples for the accuracy record; count 0: the calibration samples are used and

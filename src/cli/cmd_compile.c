@@ -23,7 +23,8 @@ static const cli_option options[] = {
     CLI_OPTION_LIMIT,
     CLI_OPTION_SHAPE,
     {"precision", 'p', "NAME",
-     "a8w8 (8 bits), a8w8+s16 (8-bit compute, 16-bit stream; the default), a16w8 (16-bit activations)"},
+     "a8w8 (8 bits), a8w8+s16 (8-bit compute, 16-bit stream; the default), a16w8 (16-bit activations), "
+     "a16w4 (4-bit weights)"},
     {"target", 't', "CHIP[,CHIP..]",
      "NPUs to prepare for (qcs6490, sm8550, sm8750, ..): the program follows their rules and the file holds a context "
      "for "

@@ -38,6 +38,13 @@ static itg_status constant(const itg_node *node, int32_t index, itg_dtype dtype,
   return ITG_OK;
 }
 
+// Weights: s8, or s4 with two codes a byte.
+static itg_status weights(const itg_node *node, int32_t rank, itg_diagnostic *diagnostic, const itg_tensor **out) {
+  const itg_tensor *weight = itg_node_input(node, ITG_Q_CONV_WEIGHT);
+  const itg_dtype dtype = weight && weight->dtype == ITG_DTYPE_S4 ? ITG_DTYPE_S4 : ITG_DTYPE_S8;
+  return constant(node, ITG_Q_CONV_WEIGHT, dtype, rank, diagnostic, out);
+}
+
 // A constant vector of `count` entries, or of one where `allow_one`.
 static itg_status vector(const itg_node *node, int32_t index, itg_dtype dtype, int64_t count, bool allow_one,
                          itg_diagnostic *diagnostic) {
@@ -116,7 +123,7 @@ static itg_status infer_conv(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_q_conv_attributes *conv = &node->attributes.q_conv;
   const itg_tensor *x, *weight;
   ITG_TRY(activation(node, ITG_Q_CONV_X, diagnostic, &x));
-  ITG_TRY(constant(node, ITG_Q_CONV_WEIGHT, ITG_DTYPE_S8, 4, diagnostic, &weight));
+  ITG_TRY(weights(node, 4, diagnostic, &weight));
   itg_shape out;
   ITG_TRY(slide(node, &conv->window, &x->shape, diagnostic, &out));
   ITG_TRY(kernel_matches(node, &conv->window, &weight->shape, diagnostic));
@@ -133,7 +140,7 @@ static itg_status infer_conv_transpose(const itg_node *node, itg_diagnostic *dia
   const itg_q_conv_attributes *conv = &node->attributes.q_conv;
   const itg_tensor *x, *weight;
   ITG_TRY(activation(node, ITG_Q_CONV_X, diagnostic, &x));
-  ITG_TRY(constant(node, ITG_Q_CONV_WEIGHT, ITG_DTYPE_S8, 4, diagnostic, &weight));
+  ITG_TRY(weights(node, 4, diagnostic, &weight));
   if (x->shape.rank != 4) FAIL_SHAPE("%s works on [N,H,W,C], not on rank %d", itg_op_name(node->op), x->shape.rank);
   ITG_TRY(kernel_matches(node, &conv->window, &weight->shape, diagnostic));
   const int64_t channels = x->shape.dims[3], group = conv->group;
@@ -165,10 +172,19 @@ static itg_status infer_conv_transpose(const itg_node *node, itg_diagnostic *dia
 static itg_status infer_fully_connected(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_tensor *x, *weight;
   ITG_TRY(activation(node, ITG_Q_CONV_X, diagnostic, &x));
-  ITG_TRY(constant(node, ITG_Q_CONV_WEIGHT, ITG_DTYPE_S8, 2, diagnostic, &weight));
+  ITG_TRY(weights(node, 2, diagnostic, &weight));
   if (x->shape.rank < 1 || x->shape.dims[x->shape.rank - 1] != weight->shape.dims[1])
     FAIL_SHAPE("the last dimension of the input is not the weight's %lld", (long long)weight->shape.dims[1]);
   ITG_TRY(conv_vectors(node, weight->shape.dims[0], diagnostic));
+  if (itg_node_input(node, ITG_Q_CONV_BLOCK_SCALE)) {
+    const itg_tensor *blocks;
+    ITG_TRY(constant(node, ITG_Q_CONV_BLOCK_SCALE, ITG_DTYPE_U8, 2, diagnostic, &blocks));
+    if (weight->dtype != ITG_DTYPE_S4 || blocks->shape.dims[0] != weight->shape.dims[0] || blocks->shape.dims[1] < 1 ||
+        weight->shape.dims[1] % blocks->shape.dims[1] != 0)
+      FAIL_SHAPE("%lldx%lld block scales do not belong to %s weights of %lldx%lld", (long long)blocks->shape.dims[0],
+                 (long long)blocks->shape.dims[1], itg_dtype_name(weight->dtype), (long long)weight->shape.dims[0],
+                 (long long)weight->shape.dims[1]);
+  }
   itg_shape out = x->shape;
   out.dims[out.rank - 1] = weight->shape.dims[0];
   return set_output(node, 0, &out, diagnostic);

@@ -8,10 +8,18 @@ static itg_status infer_fully_connected(const itg_node *node, itg_diagnostic *di
   const itg_tensor *x = node->inputs[0], *weight = node->inputs[1];
   if (weight->shape.rank != 2 || x->shape.rank < 1 || x->shape.dims[x->shape.rank - 1] != weight->shape.dims[1])
     ITG_INFER_SHAPE("the weight %s must be [O,K] with K the last dimension of %s", weight->name, x->name);
-  for (int i = 2; i < node->input_count; i++) {
+  for (int i = 2; i < node->input_count && i < 4; i++) {
     if (!node->inputs[i]) continue;
     ITG_TRY(itg_infer_expect(node, i, ITG_TYPES_FLOAT, diagnostic));
     ITG_TRY(itg_infer_vector(node, i, weight->shape.dims[0], diagnostic));
+  }
+  const itg_tensor *block_scale = itg_node_input(node, 4);
+  if (block_scale) {
+    ITG_TRY(itg_infer_expect(node, 4, 1 << ITG_DTYPE_U8, diagnostic));
+    const itg_shape *blocks = &block_scale->shape;
+    if (blocks->rank != 2 || blocks->dims[0] != weight->shape.dims[0] || blocks->dims[1] < 1 ||
+        weight->shape.dims[1] % blocks->dims[1] != 0)
+      ITG_INFER_SHAPE("the block scales %s do not divide the rows of %s", block_scale->name, weight->name);
   }
   itg_shape shape = x->shape;
   shape.dims[shape.rank - 1] = weight->shape.dims[0];

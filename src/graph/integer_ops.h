@@ -5,7 +5,8 @@
 // export only). Every other operand is a constant. [O] vectors are s32 unless stated. Images are [N,H,W,C].
 //
 //   Q_CONV, Q_CONV_TRANSPOSE, Q_FULLY_CONNECTED
-//       0 x   1 weight s8   2 bias s32 [O]   3 multiplier [O]   4 shift [O]   (5 multiplier-, 6 shift- [O]: negative acc)
+//       0 x   1 weight s8/s4   2 bias s32 [O]   3 multiplier [O]   4 shift [O]   (5 multiplier-, 6 shift- [O]: negative acc)
+//       (7 block scale u8 [O,K/B], FULLY_CONNECTED with s4 weights only: w = code * scale of its block of B, 1..16)
 //       weight: CONV [O,KH,KW,C/group], CONV_TRANSPOSE [O/group,KH,KW,C], FULLY_CONNECTED [O,K] with x [..,K].
 //       acc = bias[o] + sum w*(x - z_x);  padding contributes nothing (x = z_x).
 //       With 5 and 6: acc >= 0 ? RQ(acc; 3, 4) : RQ(acc; 5, 6). attributes.q_conv.wide: RQ64 with pre_shift (shift[o] is
@@ -44,6 +45,7 @@ enum {
   ITG_Q_CONV_SHIFT,
   ITG_Q_CONV_NEGATIVE_MULTIPLIER,
   ITG_Q_CONV_NEGATIVE_SHIFT,
+  ITG_Q_CONV_BLOCK_SCALE,
 };
 
 #endif

@@ -254,10 +254,10 @@ static itg_status check_quantized_weights(const itg_node *node, itg_diagnostic *
   const itg_tensor *weight = node->inputs[1], *bias = itg_node_input(node, 2);
   if (itg_tensor_is_constant(weight)) {
     const itg_encoding *encoding = weight->encoding;
-    if (weight->dtype != ITG_DTYPE_S8 || !encoding || encoding->storage != ITG_DTYPE_S8 || encoding->axis != 0 ||
-        encoding->zero_points)
+    if ((weight->dtype != ITG_DTYPE_S8 && weight->dtype != ITG_DTYPE_S4) || !encoding ||
+        encoding->storage != weight->dtype || encoding->axis != 0 || encoding->zero_points)
       ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name,
-               "the weight %s must be s8 with one scale for each output channel", weight->name);
+               "the weight %s must be s8 or s4 with one scale for each output channel", weight->name);
   }
   if (itg_tensor_is_constant(bias) && bias->dtype != ITG_DTYPE_S32)
     ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "the bias %s must be s32", bias->name);

@@ -6,6 +6,7 @@
 
 enum {
   ITG_LIMIT_ACTIVATION_ELEMENTS = 0x7fffffff, // Elements of one activation; kernels may index with s32.
+  ITG_LIMIT_BLOCK_SCALE = 16,                 // Of LPBQ: 16 times an s4 code fits s8.
   ITG_LIMIT_SPATIAL = 1 << 20,                // Height and width of what a window slides over, padding included.
   ITG_LIMIT_NORM_CHANNELS = 8192,             // docs/ARITHMETIC.md section 4: the variance fits 61 bits.
 };

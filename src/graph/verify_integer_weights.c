@@ -5,6 +5,7 @@
 #include "graph/integer_ops.h"
 #include "graph/verify_integer.h"
 #include "graph/verify_integer_rules.h"
+#include "tensor/nibbles.h"
 
 typedef struct row_sums {
   int64_t magnitude;  // Sum of |w|.
@@ -49,19 +50,33 @@ static itg_status check_channel(const itg_node *node, row_sums sums, int64_t cha
   return ITG_OK;
 }
 
+// Reads weights as s8 whatever their storage: s4 codes are unpacked, times their block's scale, into `buffer`.
+typedef struct weight_reader {
+  const itg_tensor *weight;
+  const uint8_t *block_scale; // NULL: none
+  int64_t block;
+  int8_t *buffer; // As long as the longest part that is read; NULL for s8.
+} weight_reader;
+
+static const int8_t *read_weights(const weight_reader *reader, int64_t first, int64_t count) {
+  if (!reader->buffer) return (const int8_t *)reader->weight->data + first;
+  itg_nibbles_unpack(reader->weight->data, reader->block_scale, reader->block, first, count, reader->buffer);
+  return reader->buffer;
+}
+
 // Transposed convolutions store [O/group,KH,KW,C]: the weights of output o of group g are the g-th part of each tap's row.
 // Every tap may contribute to an output position, so the sum over all taps is a bound.
-static itg_status check_transposed_rows(const itg_node *node, itg_diagnostic *diagnostic) {
+static itg_status check_transposed_rows(const itg_node *node, const weight_reader *reader, itg_diagnostic *diagnostic) {
   const itg_q_conv_attributes *conv = &node->attributes.q_conv;
   const itg_shape *shape = &node->inputs[ITG_Q_CONV_WEIGHT]->shape;
-  const int8_t *weight = node->inputs[ITG_Q_CONV_WEIGHT]->data;
   const int64_t outputs = shape->dims[0], taps = shape->dims[1] * shape->dims[2], channels = shape->dims[3];
   const int64_t part = channels / conv->group;
   for (int64_t o = 0; o < outputs; o++) {
     for (int64_t g = 0; g < conv->group; g++) {
       row_sums sums = {0, true};
       for (int64_t tap = 0; tap < taps; tap++) {
-        const row_sums row = sum_row(weight + (o * taps + tap) * channels + g * part, part, conv->pair_sums_fit != 0);
+        const int8_t *weight = read_weights(reader, (o * taps + tap) * channels + g * part, part);
+        const row_sums row = sum_row(weight, part, conv->pair_sums_fit != 0);
         sums.magnitude += row.magnitude;
         sums.pair_sums_fit = sums.pair_sums_fit && row.pair_sums_fit;
       }
@@ -71,22 +86,57 @@ static itg_status check_transposed_rows(const itg_node *node, itg_diagnostic *di
   return ITG_OK;
 }
 
+static itg_status check_rows(const itg_node *node, const weight_reader *reader, int64_t row,
+                             itg_diagnostic *diagnostic) {
+  if (node->op == ITG_OP_Q_CONV_TRANSPOSE) return check_transposed_rows(node, reader, diagnostic);
+  for (int64_t o = 0; o < reader->weight->shape.dims[0]; o++) {
+    const row_sums sums = sum_row(read_weights(reader, o * row, row), row, node->attributes.q_conv.pair_sums_fit != 0);
+    ITG_TRY(check_channel(node, sums, o, diagnostic));
+  }
+  return ITG_OK;
+}
+
+static itg_status check_weights(const itg_node *node, itg_diagnostic *diagnostic) {
+  const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT];
+  const itg_tensor *blocks = itg_node_input(node, ITG_Q_CONV_BLOCK_SCALE);
+  size_t count;
+  if (!itg_shape_count(&weight->shape, &count)) return ITG_ERROR_SHAPE;
+  const int64_t row = (int64_t)count / weight->shape.dims[0];
+  weight_reader reader = {.weight = weight};
+  if (blocks) {
+    reader.block_scale = blocks->data;
+    reader.block = row / blocks->shape.dims[1];
+    for (int64_t i = 0; i < blocks->shape.dims[0] * blocks->shape.dims[1]; i++) {
+      if (reader.block_scale[i] < 1 || reader.block_scale[i] > ITG_LIMIT_BLOCK_SCALE)
+        ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "block scale %lld is %d; 1..%d are allowed",
+                 (long long)i, reader.block_scale[i], ITG_LIMIT_BLOCK_SCALE);
+    }
+  }
+  if (weight->dtype == ITG_DTYPE_S4) {
+    reader.buffer = malloc((size_t)row);
+    ITG_TRY_MEMORY(reader.buffer, diagnostic);
+  }
+  const itg_status status = check_rows(node, &reader, row, diagnostic);
+  free(reader.buffer);
+  return status;
+}
+
 // An encoding of the weights is optional; kernels of a target's own arithmetic read its scales.
 static itg_status check_weight_encoding(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT];
   const itg_encoding *encoding = weight->encoding;
   if (!encoding) return ITG_OK;
   const int64_t rows = weight->shape.dims[0];
-  if (encoding->storage != ITG_DTYPE_S8 || encoding->block != 0 || encoding->zero_points ||
+  if (encoding->storage != weight->dtype || encoding->block != 0 || encoding->zero_points ||
       !(encoding->axis == -1 ? encoding->count == 1 : encoding->axis == 0 && encoding->count == rows))
     ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name,
-             "the encoding of the weights must be symmetric s8 with one scale, or one a row");
+             "the encoding of the weights must be symmetric %s with one scale, or one a row",
+             itg_dtype_name(weight->dtype));
   return ITG_OK;
 }
 
 itg_status itg_check_q_conv(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_q_conv_attributes *conv = &node->attributes.q_conv;
-  const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT];
   if (conv->bound < 0)
     ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "the stated bound of the accumulator is %lld",
              (long long)conv->bound);
@@ -97,15 +147,7 @@ itg_status itg_check_q_conv(const itg_node *node, itg_diagnostic *diagnostic) {
   ITG_TRY(itg_check_requantize_vectors(node, ITG_Q_CONV_MULTIPLIER, pre_shift, diagnostic));
   if (itg_node_input(node, ITG_Q_CONV_NEGATIVE_MULTIPLIER))
     ITG_TRY(itg_check_requantize_vectors(node, ITG_Q_CONV_NEGATIVE_MULTIPLIER, pre_shift, diagnostic));
-  if (node->op == ITG_OP_Q_CONV_TRANSPOSE) return check_transposed_rows(node, diagnostic);
-  size_t count;
-  if (!itg_shape_count(&weight->shape, &count)) return ITG_ERROR_SHAPE;
-  const int64_t channels = weight->shape.dims[0], row = (int64_t)count / channels;
-  for (int64_t o = 0; o < channels; o++) {
-    const row_sums sums = sum_row((const int8_t *)weight->data + o * row, row, conv->pair_sums_fit != 0);
-    ITG_TRY(check_channel(node, sums, o, diagnostic));
-  }
-  return ITG_OK;
+  return check_weights(node, diagnostic);
 }
 
 // Taps of a window at `start` that fall into [low, high).

@@ -4,6 +4,7 @@
 
 #include "interpret/executor.h"
 #include "tensor/half.h"
+#include "tensor/nibbles.h"
 
 enum { CHUNK = 512 }; // Elements widened at a time on the stack.
 
@@ -105,10 +106,7 @@ static void convert_f64(const double *x, itg_dtype to_dtype, void *to, size_t co
 INTEGER_TYPES_OUTER(CONVERT_INTEGER)
 
 static void unpack_s4(const uint8_t *from, int8_t *to, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const int nibble = from[i / 2] >> (i % 2 * 4) & 15;
-    to[i] = (int8_t)(nibble < 8 ? nibble : nibble - 16);
-  }
+  for (size_t i = 0; i < count; i++) to[i] = (int8_t)itg_nibble(from, (int64_t)i);
 }
 
 // One of the dtypes that convert_<type> reads.

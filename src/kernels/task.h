@@ -1,7 +1,7 @@
 // What a kernel is asked to do: one integer operation, fully described by plain numbers and pointers to constants.
 //
 // The planner builds a task from a LEGAL graph node (operands: graph/integer_ops.h); kernels of every instruction set read
-// it. Freestanding: kernel files include only <stdint.h>-class headers, tensor/requantize.h and this; no allocation, no
+// it. Freestanding: kernel files include only <stdint.h>-class headers, tensor/requantize.h, tensor/nibbles.h and this; no allocation, no
 // globals, no OS. Everything in a task was verified; kernels do not check.
 #ifndef ITG_KERNELS_TASK_H
 #define ITG_KERNELS_TASK_H
@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "tensor/nibbles.h"
 
 enum { ITG_TASK_MAX_RANK = 8 };
 
@@ -25,8 +27,13 @@ typedef struct itg_conv_task {
   int32_t in_zero, out_zero, low, high;
   int32_t wide, pre_shift; // wide: 64-bit accumulator and RQ64.
   int32_t pair_sums_fit;
-  int64_t bound;        // Proven bound of |acc|.
-  const int8_t *weight; // [out_c, kernel_h, kernel_w, in_c/group]; transposed: [out_c/group, kh, kw, in_c]
+  int64_t bound; // Proven bound of |acc|.
+  const int8_t
+      *weight; // [out_c, kernel_h, kernel_w, in_c/group]; transposed: [out_c/group, kh, kw, in_c]. NULL: packed.
+  const uint8_t *packed_weight; // s4 codes in the same order (tensor/nibbles.h); NULL where `weight` is set.
+  const uint8_t
+      *block_scale; // LPBQ: [out_c, in_c/block], 1..16, times the s4 codes; NULL for none. Fully connected only.
+  int32_t block;
   const int32_t *bias, *multiplier, *shift;            // [out_c]
   const int32_t *negative_multiplier, *negative_shift; // [out_c] or NULL
   // The real scales, for kernels of a target's own arithmetic (kernels/htp); native kernels never read them.
@@ -34,6 +41,13 @@ typedef struct itg_conv_task {
   const double *weight_scale; // [weight_scale_count]: 1 or out_c (transposed: out_c/group)
   int32_t weight_scale_count;
 } itg_conv_task;
+
+// The integer weight at a position of the dense array, whatever its storage.
+static inline int32_t itg_conv_weight(const itg_conv_task *t, int64_t index) {
+  if (t->weight) return t->weight[index];
+  const int32_t code = itg_nibble(t->packed_weight, index);
+  return t->block_scale ? code * t->block_scale[index / t->block] : code;
+}
 
 typedef struct itg_matmul_task { // out[b] = a[b] x b[b]; batch offsets are in elements, one an output matrix
   int32_t batch, m, n, k;

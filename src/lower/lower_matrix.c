@@ -5,6 +5,7 @@
 
 #include "lower/emit.h"
 #include "tensor/multiplier.h"
+#include "tensor/nibbles.h"
 
 // The weights of one node.
 typedef struct weight_rows {
@@ -42,14 +43,27 @@ static bool pair_sums_fit(const weight_rows *w) {
   return true;
 }
 
+// s4 codes, times the scale of their block where there is one, as s8 (scratch memory).
+static itg_status unpack_weights(itg_legalizer *l, const itg_node *node, size_t count, const int8_t **out) {
+  const itg_tensor *weight = node->inputs[1], *blocks = itg_node_input(node, 4);
+  int8_t *codes = itg_arena_allocate(&l->scratch, count);
+  ITG_TRY_MEMORY(codes, l->diagnostic);
+  itg_nibbles_unpack(weight->data, blocks ? blocks->data : NULL,
+                     blocks ? weight->shape.dims[1] / blocks->shape.dims[1] : 1, 0, (int64_t)count, codes);
+  *out = codes;
+  return ITG_OK;
+}
+
 static itg_status read_weights(itg_legalizer *l, const itg_node *node, weight_rows *w) {
   const itg_tensor *weight = itg_node_input(node, 1);
-  if (!itg_tensor_is_constant(weight) || weight->dtype != ITG_DTYPE_S8 || !weight->encoding)
-    ITG_FAIL(l->diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the weights must be s8 constants");
+  if (!itg_tensor_is_constant(weight) || !weight->encoding ||
+      (weight->dtype != ITG_DTYPE_S8 && weight->dtype != ITG_DTYPE_S4))
+    ITG_FAIL(l->diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the weights must be s8 or s4 constants");
   size_t count;
   if (!itg_shape_count(&weight->shape, &count) || count == 0)
     ITG_FAIL(l->diagnostic, ITG_ERROR_SHAPE, node->name, "the weights are empty or too large");
   w->codes = weight->data;
+  if (weight->dtype == ITG_DTYPE_S4) ITG_TRY(unpack_weights(l, node, count, &w->codes));
   w->rows = weight->shape.dims[0];
   w->row_length = (int64_t)count / w->rows;
   w->transposed = node->op == ITG_OP_CONV_TRANSPOSE;
@@ -167,13 +181,21 @@ itg_status itg_lower_convolution(itg_legalizer *l, const itg_node *node) {
                           itg_emit_s32(l, "multiplier", w.outputs, constants.multiplier),
                           itg_emit_s32(l, "shift", w.outputs, constants.shift),
                           NULL,
+                          NULL,
                           NULL};
   int32_t count = 5;
+  bool complete = true;
   if (constants.has_negative) {
     inputs[count++] = itg_emit_s32(l, "negative_multiplier", w.outputs, constants.negative_multiplier);
     inputs[count++] = itg_emit_s32(l, "negative_shift", w.outputs, constants.negative_shift);
   }
-  for (int32_t i = 0; i < count; i++) ITG_TRY_MEMORY(inputs[i], l->diagnostic);
+  for (int32_t i = 0; i < count; i++) complete = complete && inputs[i];
+  if (flat && itg_node_input(node, 4)) {
+    inputs[ITG_Q_CONV_BLOCK_SCALE] = itg_emit_tensor(l, node->inputs[4]);
+    complete = complete && inputs[ITG_Q_CONV_BLOCK_SCALE];
+    count = ITG_Q_CONV_BLOCK_SCALE + 1;
+  }
+  ITG_TRY_MEMORY(complete, l->diagnostic);
   const itg_op op = flat                                ? ITG_OP_Q_FULLY_CONNECTED
                     : node->op == ITG_OP_CONV_TRANSPOSE ? ITG_OP_Q_CONV_TRANSPOSE
                                                         : ITG_OP_Q_CONV;

@@ -51,7 +51,6 @@ void itg_plan_conv(const itg_node *node, itg_conv_task *task) {
                           .pre_shift = conv->pre_shift,
                           .pair_sums_fit = conv->pair_sums_fit,
                           .bound = conv->bound,
-                          .weight = node->inputs[ITG_Q_CONV_WEIGHT]->data,
                           .bias = node->inputs[ITG_Q_CONV_BIAS]->data,
                           .multiplier = node->inputs[ITG_Q_CONV_MULTIPLIER]->data,
                           .shift = node->inputs[ITG_Q_CONV_SHIFT]->data,
@@ -59,10 +58,18 @@ void itg_plan_conv(const itg_node *node, itg_conv_task *task) {
                           .negative_shift = negative_shift ? negative_shift->data : NULL,
                           .in_scale = x->encoding->scales[0],
                           .out_scale = out->encoding->scales[0]};
-  const itg_encoding *weight = node->inputs[ITG_Q_CONV_WEIGHT]->encoding;
-  if (weight) {
-    task->weight_scale = weight->scales;
-    task->weight_scale_count = (int32_t)weight->count;
+  const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT], *blocks = itg_node_input(node, ITG_Q_CONV_BLOCK_SCALE);
+  if (weight->dtype == ITG_DTYPE_S4)
+    task->packed_weight = weight->data;
+  else
+    task->weight = weight->data;
+  if (blocks) {
+    task->block_scale = blocks->data;
+    task->block = (int32_t)(weight->shape.dims[1] / blocks->shape.dims[1]);
+  }
+  if (weight->encoding) {
+    task->weight_scale = weight->encoding->scales;
+    task->weight_scale_count = (int32_t)weight->encoding->count;
   }
   if (node->op == ITG_OP_Q_FULLY_CONNECTED)
     set_rows(node, task);

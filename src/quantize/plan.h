@@ -34,6 +34,7 @@ typedef struct itg_quantize_plan {
 typedef struct itg_node_choice {
   int32_t activation_bits;
   int32_t range_method, weight_method;
+  int32_t weight_bits, weight_block; // weight_bits is 0 where no rule set it.
 } itg_node_choice;
 itg_node_choice itg_recipe_choice(const itg_recipe *recipe, const itg_node *node);
 

@@ -9,12 +9,16 @@
 #include "quantize/plan.h"
 
 itg_node_choice itg_recipe_choice(const itg_recipe *recipe, const itg_node *node) {
-  itg_node_choice choice = {.range_method = recipe->range_method, .weight_method = recipe->weight_method};
+  itg_node_choice choice = {.range_method = recipe->range_method,
+                            .weight_method = recipe->weight_method,
+                            .weight_block = recipe->weight_block};
   for (size_t i = 0; i < recipe->rule_count; i++) {
     const itg_recipe_rule *rule = &recipe->rules[i];
     if (rule->op && strcmp(rule->op, itg_op_name((int)node->op)) != 0) continue;
     if (rule->name && fnmatch(rule->name, node->name, 0) != 0) continue;
     if (rule->activation_bits) choice.activation_bits = rule->activation_bits;
+    if (rule->weight_bits) choice.weight_bits = rule->weight_bits;
+    if (rule->weight_block >= 0) choice.weight_block = rule->weight_block;
     if (rule->range_method >= 0) choice.range_method = rule->range_method;
     if (rule->weight_method >= 0) choice.weight_method = rule->weight_method;
   }

@@ -9,9 +9,10 @@
 
 enum { MAX_RECIPE_BYTES = 1 << 20, MAX_RULES = 10000 };
 
-static const char *const precisions[] = {"a8w8", "a16w8", "a8w8+s16"};
+static const char *const precisions[] = {"a8w8", "a16w8", "a8w8+s16", "a16w4"};
 static const char *const range_methods[] = {"min-max", "mse"};
 static const char *const weight_methods[] = {"nearest", "mse"};
+static const int32_t activation_bits[] = {8, 16}, weight_bits[] = {4, 8}, weight_blocks[] = {0, 16, 32, 64};
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static int find_text(const char *const *list, size_t count, const char *text) {
@@ -24,14 +25,15 @@ static int find_text(const char *const *list, size_t count, const char *text) {
 itg_status itg_recipe_builtin(const char *precision, itg_diagnostic *diagnostic, itg_recipe *out) {
   const int index = find_text(precisions, COUNT(precisions), precision);
   if (index < 0)
-    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, precision, "unknown precision \"%s\"; there are a8w8, a16w8 and a8w8+s16",
-             precision);
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, precision,
+             "unknown precision \"%s\"; there are a8w8, a16w8, a8w8+s16 and a16w4", precision);
   *out =
       (itg_recipe){.precision = precisions[index], .range_method = ITG_RANGE_MSE, .weight_method = ITG_WEIGHT_NEAREST};
   return ITG_OK;
 }
 
-int32_t itg_recipe_operand_bits(const itg_recipe *recipe) { return strcmp(recipe->precision, "a16w8") == 0 ? 16 : 8; }
+int32_t itg_recipe_operand_bits(const itg_recipe *recipe) { return strncmp(recipe->precision, "a16", 3) == 0 ? 16 : 8; }
+int32_t itg_recipe_weight_bits(const itg_recipe *recipe) { return strcmp(recipe->precision, "a16w4") == 0 ? 4 : 8; }
 
 void itg_recipe_free(itg_recipe *recipe) {
   itg_arena_free(&recipe->arena);
@@ -68,16 +70,20 @@ static itg_status read_choice(const json_t *object, const char *key, const char 
   return ITG_OK;
 }
 
-static itg_status read_bits(const json_t *object, const char *key, bool allow_16, const char *where,
-                            itg_diagnostic *diagnostic, int32_t *out) {
+static itg_status read_number(const json_t *object, const char *key, const int32_t *allowed, size_t count,
+                              const char *where, itg_diagnostic *diagnostic, int32_t *out) {
   const json_t *value = json_object_get(object, key);
   if (!value) return ITG_OK;
-  const json_int_t bits = json_is_integer(value) ? json_integer_value(value) : 0;
-  if (bits != 8 && !(allow_16 && bits == 16))
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "\"%s\" in %s of the recipe must be 8%s", key, where,
-             allow_16 ? " or 16" : "");
-  *out = (int32_t)bits;
-  return ITG_OK;
+  char choices[64] = "";
+  for (size_t i = 0; i < count; i++) {
+    if (json_is_integer(value) && json_integer_value(value) == allowed[i]) {
+      *out = allowed[i];
+      return ITG_OK;
+    }
+    const size_t length = strlen(choices);
+    snprintf(choices + length, sizeof choices - length, "%s%d", i ? ", " : "", allowed[i]);
+  }
+  ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "\"%s\" in %s of the recipe must be one of: %s", key, where, choices);
 }
 
 static itg_status read_text(itg_recipe *recipe, const json_t *object, const char *key, const char *where,
@@ -100,19 +106,23 @@ static bool is_op_name(const char *name) {
 }
 
 static itg_status read_rule(itg_recipe *recipe, const json_t *object, size_t index, itg_diagnostic *diagnostic) {
-  static const char *const keys[] = {"op", "name", "activation_bits", "weight_bits", "range_method", "weight_method"};
+  static const char *const keys[] = {"op",           "name",         "activation_bits", "weight_bits",
+                                     "weight_block", "range_method", "weight_method"};
   char where[32];
   snprintf(where, sizeof where, "rule %zu", index + 1);
   if (!json_is_object(object)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "%s is not an object", where);
   ITG_TRY(check_keys(object, keys, COUNT(keys), where, diagnostic));
   itg_recipe_rule *rule = &recipe->rules[index];
-  *rule = (itg_recipe_rule){.range_method = -1, .weight_method = -1};
+  *rule = (itg_recipe_rule){.weight_block = -1, .range_method = -1, .weight_method = -1};
   ITG_TRY(read_text(recipe, object, "op", where, diagnostic, &rule->op));
   ITG_TRY(read_text(recipe, object, "name", where, diagnostic, &rule->name));
   if (rule->op && !is_op_name(rule->op))
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "%s names an unknown operation \"%s\"", where, rule->op);
-  ITG_TRY(read_bits(object, "activation_bits", true, where, diagnostic, &rule->activation_bits));
-  ITG_TRY(read_bits(object, "weight_bits", false, where, diagnostic, &rule->weight_bits));
+  ITG_TRY(read_number(object, "activation_bits", activation_bits, COUNT(activation_bits), where, diagnostic,
+                      &rule->activation_bits));
+  ITG_TRY(read_number(object, "weight_bits", weight_bits, COUNT(weight_bits), where, diagnostic, &rule->weight_bits));
+  ITG_TRY(
+      read_number(object, "weight_block", weight_blocks, COUNT(weight_blocks), where, diagnostic, &rule->weight_block));
   ITG_TRY(
       read_choice(object, "range_method", range_methods, COUNT(range_methods), where, diagnostic, &rule->range_method));
   return read_choice(object, "weight_method", weight_methods, COUNT(weight_methods), where, diagnostic,
@@ -145,7 +155,7 @@ static itg_status read_methods(itg_recipe *recipe, const json_t *object, itg_dia
 }
 
 static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagnostic *diagnostic) {
-  static const char *const keys[] = {"precision", "range_method", "weight_method", "methods", "rules"};
+  static const char *const keys[] = {"precision", "range_method", "weight_method", "weight_block", "methods", "rules"};
   if (!json_is_object(root)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "line 1", "a recipe is a JSON object");
   ITG_TRY(check_keys(root, keys, COUNT(keys), "the top level", diagnostic));
   int precision = -1, range = recipe->range_method, weight = recipe->weight_method;
@@ -153,6 +163,8 @@ static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagno
   ITG_TRY(read_choice(root, "range_method", range_methods, COUNT(range_methods), "the top level", diagnostic, &range));
   ITG_TRY(
       read_choice(root, "weight_method", weight_methods, COUNT(weight_methods), "the top level", diagnostic, &weight));
+  ITG_TRY(read_number(root, "weight_block", weight_blocks, COUNT(weight_blocks), "the top level", diagnostic,
+                      &recipe->weight_block));
   if (precision >= 0) recipe->precision = precisions[precision];
   recipe->range_method = (itg_range_method)range;
   recipe->weight_method = (itg_weight_method)weight;
@@ -205,6 +217,8 @@ static json_t *rule_to_json(const itg_recipe_rule *rule) {
   if (ok && rule->activation_bits)
     ok = json_object_set_new(object, "activation_bits", json_integer(rule->activation_bits)) == 0;
   if (ok && rule->weight_bits) ok = json_object_set_new(object, "weight_bits", json_integer(rule->weight_bits)) == 0;
+  if (ok && rule->weight_block >= 0)
+    ok = json_object_set_new(object, "weight_block", json_integer(rule->weight_block)) == 0;
   if (ok && rule->range_method >= 0) ok = set_text(object, "range_method", range_methods[rule->range_method]);
   if (ok && rule->weight_method >= 0) ok = set_text(object, "weight_method", weight_methods[rule->weight_method]);
   if (ok) return object;
@@ -229,6 +243,7 @@ char *itg_recipe_to_json(const itg_recipe *recipe) {
   bool ok = root && rules && set_text(root, "precision", recipe->precision) &&
             set_text(root, "range_method", range_methods[recipe->range_method]) &&
             set_text(root, "weight_method", weight_methods[recipe->weight_method]) &&
+            json_object_set_new(root, "weight_block", json_integer(recipe->weight_block)) == 0 &&
             set_methods(root, recipe->methods_off);
   for (size_t i = 0; ok && i < recipe->rule_count; i++)
     ok = json_array_append_new(rules, rule_to_json(&recipe->rules[i])) == 0;

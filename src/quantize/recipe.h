@@ -16,17 +16,19 @@ typedef struct itg_recipe_rule {
   const char *op;          // Op name ("Conv") or NULL for any.
   const char *name;        // Glob over node names or NULL for any.
   int32_t activation_bits; // Of the node's outputs: 8, 16 or 0 (keep).
-  int32_t weight_bits;     // 8 or 0 (keep).
+  int32_t weight_bits;     // 4, 8 or 0 (keep).
+  int32_t weight_block;    // 16, 32, 64, 0 (none) or -1 (keep).
   int32_t range_method;    // itg_range_method or -1 (keep).
   int32_t weight_method;   // itg_weight_method or -1 (keep).
 } itg_recipe_rule;
 
 typedef struct itg_recipe {
   itg_arena arena;
-  const char *precision; // "a8w8", "a16w8", "a8w8+s16".
+  const char *precision; // "a8w8", "a16w8", "a8w8+s16", "a16w4".
   itg_range_method range_method;
   itg_weight_method weight_method;
   itg_methods_off methods_off; // Which methods of adapt/methods.def are not used.
+  int32_t weight_block; // Of 4-bit fully connected layers (LPBQ): 16, 32, 64 or 0 for one scale an output channel.
   itg_recipe_rule *rules;
   size_t rule_count;
 } itg_recipe;
@@ -35,6 +37,8 @@ typedef struct itg_recipe {
 ITG_MUST_USE itg_status itg_recipe_builtin(const char *precision, itg_diagnostic *diagnostic, itg_recipe *out);
 // Bits of what convolutions and matrix products read where no rule says otherwise: 8 or 16.
 int32_t itg_recipe_operand_bits(const itg_recipe *recipe);
+// Bits of weights where no rule says otherwise: 4 or 8.
+int32_t itg_recipe_weight_bits(const itg_recipe *recipe);
 // Parses a recipe file. Errors: FORMAT (with line and column), LIMIT.
 ITG_MUST_USE itg_status itg_recipe_parse(itg_span json, itg_diagnostic *diagnostic, itg_recipe *out);
 // malloc'ed JSON text, or NULL.

@@ -1,12 +1,13 @@
-// Weights: s8, symmetric, one scale an output channel, codes in [-127, 127]. Biases: s32 with scale s_x*s_w
-// (docs/ARITHMETIC.md 1). The rounding of the weights moves the mean of every output; the bias takes that back, from the
+// Weights: s8 in [-127, 127] or s4 in [-7, 7], symmetric, one scale an output channel; LPBQ: an integer scale a block of s4
+// codes besides. Biases: s32 with scale s_x*s_w (docs/ARITHMETIC.md 1). The rounding of the weights moves the mean of every output; the bias takes that back, from the
 // input's calibrated channel means (bias correction, arXiv 1906.04721).
 #include <math.h>
 #include <stdlib.h>
 
 #include "quantize/plan.h"
+#include "tensor/nibbles.h"
 
-enum { WEIGHT_MAX = 127 };
+enum { MAX_BLOCK_SCALE = 16 };
 static const double bias_limit = 0x1p30;
 
 typedef struct weight_job {
@@ -17,36 +18,40 @@ typedef struct weight_job {
   int64_t width, group;       // Input channels a weight row sees at each tap; groups.
   double input_scale;
   int32_t method;
+  int32_t most;          // Largest code: 127 or 7.
+  int64_t block;         // LPBQ: weights that share a block scale; 0 for none.
   double smallest_scale; // The NPU cannot hold less; 0 for our own kernels.
   double snap_unit;      // NPU: scale / snap_unit is the requantization factor; 0 for our own kernels.
   int snap_bits;         // Mantissa bits that the NPU keeps of the factor.
   double *scales;        // [rows]
   int8_t *codes;         // [rows, length]
+  uint8_t *block_scales; // [rows, length / block] or NULL
   int32_t *bias_codes;   // [outputs] or NULL
 } weight_job;
 
-static int8_t encode_weight(float value, double reciprocal) {
+static int8_t encode_weight(float value, double reciprocal, int32_t most) {
   const double code = floor((double)value * reciprocal + 0.5);
-  return (int8_t)(code < -WEIGHT_MAX ? -WEIGHT_MAX : code > WEIGHT_MAX ? WEIGHT_MAX : code);
+  return (int8_t)(code < -most ? -most : code > most ? most : code);
 }
 
-static double squared_error(const float *row, int64_t length, double scale) {
+static double squared_error(const float *row, int64_t length, double scale, int32_t most) {
   double error = 0;
   for (int64_t k = 0; k < length; k++) {
-    const double difference = encode_weight(row[k], 1 / scale) * scale - (double)row[k];
+    const double difference = encode_weight(row[k], 1 / scale, most) * scale - (double)row[k];
     error += difference * difference;
   }
   return error;
 }
 
-static double row_scale(const float *row, int64_t length, int32_t method) {
+// The scale of a row, or of a block of one: of its largest weight, or smaller where the squared error is.
+static double row_scale(const float *row, int64_t length, int32_t method, int32_t most) {
   float largest = 0;
   for (int64_t k = 0; k < length; k++) largest = fmaxf(largest, fabsf(row[k]));
-  const double full = (double)largest / WEIGHT_MAX;
+  const double full = (double)largest / most;
   if (method != ITG_WEIGHT_MSE || full == 0) return full;
-  double best = full, best_error = squared_error(row, length, full);
-  for (int step = 1; step < 20; step++) {
-    const double scale = full * (1 - 0.02 * step), error = squared_error(row, length, scale);
+  double best = full, best_error = squared_error(row, length, full, most);
+  for (int step = 1; step < 30; step++) {
+    const double scale = full * (1 - 0.02 * step), error = squared_error(row, length, scale, most);
     if (error < best_error) {
       best = scale;
       best_error = error;
@@ -67,10 +72,13 @@ static double scale_for_bias(const weight_job *job, int64_t row) {
 static double mean_shift(const weight_job *job, int64_t row) {
   const float *weight = job->weight + row * job->length;
   const int8_t *codes = job->codes + row * job->length;
+  const uint8_t *blocks = job->block ? job->block_scales + row * (job->length / job->block) : NULL;
   const double *means = job->means + row / (job->rows / job->group) * job->width;
   double shift = 0;
-  for (int64_t k = 0; k < job->length; k++)
-    shift += ((double)weight[k] - codes[k] * job->scales[row]) * means[k % job->width];
+  for (int64_t k = 0; k < job->length; k++) {
+    const int32_t code = blocks ? codes[k] * blocks[k / job->block] : codes[k];
+    shift += ((double)weight[k] - code * job->scales[row]) * means[k % job->width];
+  }
   return shift;
 }
 
@@ -87,17 +95,45 @@ static double snapped(double scale, double unit, int bits) {
   return ldexp(ceil(ldexp(mantissa, bits) - 1e-6), exponent - bits) * unit;
 }
 
+// The nearest scale that bias and target allow.
+static double allowed_scale(const weight_job *job, int64_t row, double scale) {
+  scale = fmax(fmax(scale, scale_for_bias(job, row)), job->smallest_scale);
+  if (job->snap_unit > 0 && scale > 0) scale = snapped(scale, job->snap_unit, job->snap_bits);
+  scale = (double)(float)scale;
+  return scale > 0x1p-100 ? scale : 1.0 / job->most; // All zero: any scale will do.
+}
+
+// LPBQ: block b wants the scale d_b; the channel's is max d_b / 16, and each block takes the nearest multiple (facts of the
+// method: AIMET's low-power blockwise quantization).
+static void quantize_blocks(const weight_job *job, int64_t r) {
+  const int64_t count = job->length / job->block;
+  const float *row = job->weight + r * job->length;
+  uint8_t *multiples = job->block_scales + r * count;
+  double largest = 0;
+  for (int64_t b = 0; b < count; b++)
+    largest = fmax(largest, row_scale(row + b * job->block, job->block, job->method, job->most));
+  const double scale = job->scales[r] = allowed_scale(job, r, largest / MAX_BLOCK_SCALE);
+  for (int64_t b = 0; b < count; b++) {
+    const float *weight = row + b * job->block;
+    const double wanted = floor(row_scale(weight, job->block, job->method, job->most) / scale + 0.5);
+    multiples[b] = (uint8_t)(wanted < 1 ? 1 : wanted > MAX_BLOCK_SCALE ? MAX_BLOCK_SCALE : wanted);
+    int8_t *codes = job->codes + r * job->length + b * job->block;
+    for (int64_t k = 0; k < job->block; k++) codes[k] = encode_weight(weight[k], 1 / (scale * multiples[b]), job->most);
+  }
+}
+
 static void quantize_rows(void *context, size_t index) {
   const weight_job *job = (const weight_job *)context + index;
   for (int64_t r = 0; r < job->rows; r++) {
+    if (job->block) {
+      quantize_blocks(job, r);
+      continue;
+    }
     const float *row = job->weight + r * job->length;
-    double scale = fmax(row_scale(row, job->length, job->method), scale_for_bias(job, r));
-    scale = fmax(scale, job->smallest_scale);
-    if (job->snap_unit > 0 && scale > 0) scale = snapped(scale, job->snap_unit, job->snap_bits);
-    scale = (double)(float)scale;
-    if (!(scale > 0x1p-100)) scale = 1.0 / WEIGHT_MAX; // All zero: any scale will do.
+    const double scale = allowed_scale(job, r, row_scale(row, job->length, job->method, job->most));
     job->scales[r] = scale;
-    for (int64_t k = 0; k < job->length; k++) job->codes[r * job->length + k] = encode_weight(row[k], 1 / scale);
+    for (int64_t k = 0; k < job->length; k++)
+      job->codes[r * job->length + k] = encode_weight(row[k], 1 / scale, job->most);
   }
   for (int64_t o = 0; job->bias_codes && o < job->outputs; o++) {
     const int64_t row = o % job->rows;
@@ -160,6 +196,15 @@ static void set_target_limits(const itg_quantize_plan *plan, const itg_node *nod
   job->smallest_scale = smallest_factor * unit;
 }
 
+// 4-bit weights stay away from convolutions of a channel each, whose few weights have nothing to average their errors, and
+// from the first layer, which reads a graph input.
+static int32_t weight_bits(const itg_quantize_plan *plan, const itg_node *node, const itg_node_choice *choice) {
+  if (choice->weight_bits) return choice->weight_bits;
+  const itg_shape *weight = &node->inputs[1]->shape;
+  if (node->inputs[0]->is_input || (node->op == ITG_OP_CONV && weight->dims[weight->rank - 1] == 1)) return 8;
+  return itg_recipe_weight_bits(plan->recipe);
+}
+
 // Makes the integer constants of one node (still to be filled by quantize_rows).
 static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *arena, itg_diagnostic *diagnostic,
                           weight_job *job, itg_tensor **new_weight, itg_tensor **new_bias) {
@@ -174,12 +219,22 @@ static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *ar
   job->length = (int64_t)count / job->rows;
   job->outputs = job->rows * (node->op == ITG_OP_CONV_TRANSPOSE ? node->attributes.conv.group : 1);
   if (plan->target) set_target_limits(plan, node, job);
-  job->method = itg_recipe_choice(plan->recipe, node).weight_method;
+  const itg_node_choice choice = itg_recipe_choice(plan->recipe, node);
+  const bool packed = weight_bits(plan, node, &choice) == 4;
+  job->method = choice.weight_method;
+  job->most = packed ? 7 : 127;
+  if (packed && node->op == ITG_OP_FULLY_CONNECTED && choice.weight_block && job->length % choice.weight_block == 0) {
+    job->block = choice.weight_block;
+    job->block_scales = itg_arena_array(arena, count / (size_t)job->block, 1);
+    ITG_TRY_MEMORY(job->block_scales, diagnostic);
+  }
   job->scales = itg_arena_array(arena, (size_t)job->rows, sizeof job->scales[0]);
-  *new_weight = itg_graph_add_constant(plan->graph, weight->name, ITG_DTYPE_S8, &weight->shape, NULL);
+  *new_weight =
+      itg_graph_add_constant(plan->graph, weight->name, packed ? ITG_DTYPE_S4 : ITG_DTYPE_S8, &weight->shape, NULL);
   ITG_TRY_MEMORY(job->scales && *new_weight, diagnostic);
   (*new_weight)->index = -1;
-  job->codes = itg_tensor_writable(*new_weight);
+  job->codes = packed ? itg_arena_allocate(arena, count) : itg_tensor_writable(*new_weight);
+  ITG_TRY_MEMORY(job->codes, diagnostic);
   ITG_TRY(read_means(plan, node, arena, job, diagnostic));
   *new_bias = NULL;
   if (!bias && !job->means) return ITG_OK;
@@ -196,8 +251,18 @@ static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *ar
 
 static itg_status finish(itg_quantize_plan *plan, itg_node *node, const weight_job *job, itg_arena *arena,
                          itg_tensor *weight, itg_tensor *bias, itg_diagnostic *diagnostic) {
-  weight->encoding = itg_encoding_create(plan->graph, ITG_DTYPE_S8, 0, job->rows, job->scales, NULL);
+  weight->encoding = itg_encoding_create(plan->graph, weight->dtype, 0, job->rows, job->scales, NULL);
   ITG_TRY_MEMORY(weight->encoding && itg_node_set_input(node, 1, weight), diagnostic);
+  if (weight->dtype == ITG_DTYPE_S4) {
+    for (int64_t i = 0; i < job->rows * job->length; i++) itg_nibble_set(itg_tensor_writable(weight), i, job->codes[i]);
+  }
+  if (job->block) {
+    const itg_shape shape = itg_shape_of(2, (const int64_t[]){job->rows, job->length / job->block});
+    itg_tensor *blocks = itg_graph_add_constant(plan->graph, "block_scale", ITG_DTYPE_U8, &shape, job->block_scales);
+    ITG_TRY_MEMORY(blocks && itg_node_resize_inputs(plan->graph, node, 5), diagnostic);
+    blocks->index = -1;
+    ITG_TRY_MEMORY(itg_node_set_input(node, 4, blocks), diagnostic);
+  }
   if (!bias) return ITG_OK;
   double *scales = itg_arena_array(arena, (size_t)job->outputs, sizeof scales[0]);
   ITG_TRY_MEMORY(scales, diagnostic);

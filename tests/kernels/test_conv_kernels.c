@@ -76,7 +76,24 @@ static void random_channel_counts(harness_random *r, itg_conv_task *c, kind what
     c->out_c = c->group * (int32_t)random_between(r, 1, 20);
   } else if (what == FULLY_CONNECTED && random_chance(r, 4)) {
     c->in_c = (int32_t)random_between(r, 500, 1400);
+  } else if (what == FULLY_CONNECTED && random_chance(r, 2)) {
+    c->in_c = 16 * (int32_t)random_between(r, 1, 40);
   }
+}
+
+// The same convolution with s4 weights: random codes, and for fully connected layers sometimes LPBQ blocks.
+static void random_packed_weights(harness *h, harness_random *r, itg_conv_task *c, size_t count) {
+  uint8_t *packed = harness_constant(h, (count + 1) / 2, 1);
+  const int64_t style = random_between(r, 0, 5);
+  for (size_t i = 0; i < (count + 1) / 2; i++)
+    packed[i] = style == 0 ? 0x88 : style == 1 ? 0x77 : (uint8_t)random_bits(r);
+  c->packed_weight = packed;
+  if (c->in_c % 16 != 0 || c->kernel_h * c->kernel_w * c->group != 1 || random_chance(r, 3)) return;
+  c->block = c->in_c % 32 == 0 && random_chance(r, 2) ? 32 : c->in_c % 64 == 0 ? 64 : 16;
+  const size_t blocks = count / (size_t)c->block;
+  uint8_t *scale = harness_constant(h, blocks, 1);
+  for (size_t i = 0; i < blocks; i++) scale[i] = style == 0 ? 16 : (uint8_t)random_between(r, 1, 16);
+  c->block_scale = scale;
 }
 
 // Weights, biases within the proof, then multipliers.
@@ -126,7 +143,10 @@ static void random_constants(harness *h, harness_random *r, itg_conv_task *c) {
       random_factor(r, usual + 2, 1 + c->pre_shift, true, &negative_multiplier[o], &negative_shift[o]);
     } while (!exotic && (negative_shift[o] < 34 || negative_shift[o] > 46) && negative_multiplier[o]);
   }
-  c->weight = weight;
+  if (random_chance(r, 3))
+    random_packed_weights(h, r, c, count);
+  else
+    c->weight = weight;
   c->bias = bias;
   c->multiplier = multiplier;
   c->shift = shift;

@@ -101,6 +101,20 @@ static inline void rich_functions(builder *b, itg_tensor *wide, itg_tensor *ids)
   node->attributes.requantize = rich_requantize(ITG_DTYPE_U8);
 }
 
+// s4 weights, with and without block scales.
+static inline void rich_packed_weights(builder *b, itg_tensor *x) {
+  static const uint8_t codes[4 * 4 / 2] = {0x17, 0x29, 0xf0, 0x81, 0x33, 0x7f, 0x98, 0x01},
+                                     scales[4 * 2] = {1, 16, 2, 3, 4, 5, 6, 7};
+  itg_tensor *weight = itg_graph_add_constant(b->graph, "packed", ITG_DTYPE_S4, &(itg_shape){2, {4, 4}}, codes);
+  itg_tensor *blocks = itg_graph_add_constant(b->graph, "blocks", ITG_DTYPE_U8, &(itg_shape){2, {4, 2}}, scales);
+  for (int count = 5; count <= 8; count += 3) {
+    itg_tensor *operands[8] = {x, weight, [7] = blocks};
+    builder_requantization(b, 4, 0.01, operands);
+    itg_node *node = rich_node(b, ITG_OP_Q_FULLY_CONNECTED, count, operands, ITG_DTYPE_U8, x->shape);
+    node->attributes.q_conv = (itg_q_conv_attributes){.high = 255, .bound = 1 << 20};
+  }
+}
+
 static inline void rich_movement(builder *b, itg_tensor *x, itg_tensor *ids) {
   itg_node *node = rich_node(b, ITG_OP_TRANSPOSE, 1, &x, ITG_DTYPE_U8, SHAPE(1, 4, 6, 6));
   node->attributes.permutation = (itg_permutation_attributes){{0, 3, 1, 2}};
@@ -136,6 +150,7 @@ static inline itg_graph *builder_rich_graph(void) {
   rich_windows(&b, x);
   rich_arithmetic(&b, x, wide);
   rich_functions(&b, wide, ids);
+  rich_packed_weights(&b, x);
   rich_movement(&b, x, ids);
   return b.graph;
 }

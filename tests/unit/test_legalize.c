@@ -3,6 +3,7 @@
 #include "support/integer_net.h"
 
 #include "graph/integer_ops.h"
+#include "tensor/nibbles.h"
 
 static const itg_window plain3x3 = {
     .rank = 2, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .pad_begin = {1, 1}, .pad_end = {1, 1}};
@@ -127,6 +128,49 @@ static void matrix_products(void **state) {
     itg_tensor *y = NET_NODE(graph, ITG_OP_MATMUL, attributes, NULL, a, b);
     // The second operand is converted to a symmetric code: noise of a third of its code a product.
     check(graph, y, "a8w8", -1, 1, 4);
+  }
+}
+
+// Weights that LPBQ holds exactly, code * block scale / 128: the packed codes, the block scales and the result are right.
+static void four_bit_weights(void **state) {
+  (void)state;
+  enum { ROWS = 10, LENGTH = 96, BLOCK = 32 };
+  for (int blocks = 0; blocks < 2; blocks++) {
+    itg_graph *graph = net_create();
+    itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(2, 7, LENGTH, 0, 0));
+    itg_tensor *w = net_constant(graph, net_shape(2, ROWS, LENGTH, 0, 0), 0, 0);
+    int32_t codes[ROWS * LENGTH], scales[ROWS * LENGTH / BLOCK];
+    for (int i = 0; i < ROWS * LENGTH; i++) {
+      // The first block has the largest scale, and every block reaches its largest code.
+      if (i % BLOCK == 0) scales[i / BLOCK] = i % LENGTH == 0 || !blocks ? 16 : 1 + (int32_t)(net_random() % 16);
+      codes[i] = i % BLOCK == 0 ? 7 : (int32_t)(net_random() % 15) - 7;
+      ((float *)itg_tensor_writable(w))[i] = (float)(codes[i] * scales[i / BLOCK]) / 128.0f;
+    }
+    itg_tensor *y = NET_NODE(graph, ITG_OP_FULLY_CONNECTED, net_no_attributes, NULL, x, w);
+    assert_true(itg_graph_add_output(graph, y));
+    static const char *const texts[] = {
+        "{\"precision\": \"a16w4\", \"rules\": [{\"op\": \"FullyConnected\", \"weight_bits\": 4}]}",
+        "{\"precision\": \"a16w8\", \"rules\": [{\"weight_bits\": 4, \"weight_block\": 32}]}"};
+    itg_recipe recipe;
+    assert_int_equal(itg_recipe_parse((itg_span){(const uint8_t *)texts[blocks], strlen(texts[blocks])}, NULL, &recipe),
+                     ITG_OK);
+    itg_graph *quantized, *legal;
+    const net_samples samples = {graph, -1, 3, 5, 99};
+    net_quantize(graph, &samples, &recipe, 1, &quantized, &legal);
+    const itg_node *node = legal->last;
+    assert_int_equal(node->inputs[1]->dtype, ITG_DTYPE_S4);
+    assert_int_equal(itg_node_input(node, ITG_Q_CONV_BLOCK_SCALE) != NULL, blocks);
+    for (int i = 0; i < ROWS * LENGTH; i++) {
+      assert_int_equal(itg_nibble(node->inputs[1]->data, i), codes[i]);
+      if (blocks)
+        assert_int_equal(((const uint8_t *)node->inputs[ITG_Q_CONV_BLOCK_SCALE]->data)[i / BLOCK], scales[i / BLOCK]);
+    }
+    const net_result result = net_compare(graph, legal, 5, 3);
+    assert_true(result.largest_error <= 0.6 + accumulator_step(legal) / 2);
+    itg_graph_destroy(legal);
+    itg_graph_destroy(quantized);
+    itg_recipe_free(&recipe);
+    itg_graph_destroy(graph);
   }
 }
 
@@ -367,6 +411,7 @@ int main(void) {
       cmocka_unit_test(convolutions),
       cmocka_unit_test(transposed_convolutions),
       cmocka_unit_test(matrix_products),
+      cmocka_unit_test(four_bit_weights),
       cmocka_unit_test(additions),
       cmocka_unit_test(affines_and_products),
       cmocka_unit_test(add_affine_has_two_outputs),

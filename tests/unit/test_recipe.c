@@ -18,8 +18,8 @@ static void builtin_recipes_have_the_known_names(void **state) {
   (void)state;
   itg_recipe recipe;
   itg_diagnostic why;
-  const char *const names[] = {"a8w8", "a16w8", "a8w8+s16"};
-  for (size_t i = 0; i < 3; i++) {
+  const char *const names[] = {"a8w8", "a16w8", "a8w8+s16", "a16w4"};
+  for (size_t i = 0; i < 4; i++) {
     assert_int_equal(itg_recipe_builtin(names[i], &why, &recipe), ITG_OK);
     assert_string_equal(recipe.precision, names[i]);
     itg_recipe_free(&recipe);
@@ -34,7 +34,7 @@ static void a_recipe_survives_being_written_and_read(void **state) {
   assert_int_equal(parse("{\"precision\": \"a16w8\", \"range_method\": \"min-max\", "
                          "\"methods\": {\"bias-correction\": false, \"mse-ranges\": true}, \"rules\": ["
                          "{\"op\": \"Conv\", \"activation_bits\": 16, \"weight_method\": \"mse\"},"
-                         "{\"name\": \"head*\", \"range_method\": \"mse\", \"weight_bits\": 8}]}",
+                         "{\"name\": \"head*\", \"range_method\": \"mse\", \"weight_bits\": 4, \"weight_block\": 32}]}",
                          NULL, &recipe),
                    ITG_OK);
   char *text = itg_recipe_to_json(&recipe);
@@ -54,7 +54,9 @@ static void a_recipe_survives_being_written_and_read(void **state) {
   assert_null(again.rules[1].op);
   assert_string_equal(again.rules[1].name, "head*");
   assert_int_equal(again.rules[1].range_method, ITG_RANGE_MSE);
-  assert_int_equal(again.rules[1].weight_bits, 8);
+  assert_int_equal(again.rules[1].weight_bits, 4);
+  assert_int_equal(again.rules[1].weight_block, 32);
+  assert_int_equal(again.rules[0].weight_block, -1);
   free(text);
   itg_recipe_free(&recipe);
   itg_recipe_free(&again);
@@ -75,8 +77,9 @@ static void mistakes_are_refused_with_their_place(void **state) {
       {"{\"rules\": [{}, {\"bits\": 8}]}", "rule 2"},
       {"{\"rules\": [{\"op\": \"Convolution\"}]}", "Convolution"},
       {"{\"rules\": [{\"op\": 3}]}", "rule 1"},
-      {"{\"rules\": [{\"activation_bits\": 7}]}", "8 or 16"},
-      {"{\"rules\": [{\"weight_bits\": 16}]}", "must be 8"},
+      {"{\"rules\": [{\"activation_bits\": 7}]}", "8, 16"},
+      {"{\"rules\": [{\"weight_bits\": 16}]}", "one of: 4, 8"},
+      {"{\"weight_block\": 48}", "16, 32, 64"},
       {"{\"rules\": [{\"range_method\": \"kl\"}]}", "min-max"},
       {"{\"methods\": []}", "object"},
       {"{\"methods\": {\"bias-correction\": 0}}", "true or false"},

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "graph/verify.h"
-#include "support/integer_graph.h"
+#include "support/rich_graph.h"
 
 static void expect(itg_graph *graph, itg_status status, const char *subject) {
   itg_diagnostic diagnostic = {0};
@@ -82,6 +82,20 @@ static void bounds_are_recomputed(void **state) {
     node->attributes.q_conv.bound *= 2;
     node->attributes.q_conv.pair_sums_fit = 0;
   });
+}
+
+// A hostile file may hold any byte where block scales belong: 1..16 keep the products in 8 bits.
+static void block_scales_are_checked(void **state) {
+  (void)state;
+  static const uint8_t scales[] = {1, 16, 0, 17};
+  for (size_t i = 0; i < sizeof scales; i++) {
+    itg_graph *graph = builder_rich_graph();
+    ((uint8_t *)itg_tensor_writable(itg_graph_find(graph, "blocks")))[3] = scales[i];
+    expect(graph, i < 2 ? ITG_OK : ITG_ERROR_QUANTIZATION, "QFullyConnected");
+  }
+  itg_graph *graph = builder_rich_graph();
+  itg_graph_find(graph, "blocks")->shape.dims[1] = 3;
+  expect(graph, ITG_ERROR_SHAPE, "QFullyConnected");
 }
 
 static void shapes_are_checked(void **state) {
@@ -234,6 +248,7 @@ int main(void) {
       cmocka_unit_test(the_small_graph_is_legal),
       cmocka_unit_test(requantization_is_checked),
       cmocka_unit_test(bounds_are_recomputed),
+      cmocka_unit_test(block_scales_are_checked),
       cmocka_unit_test(shapes_are_checked),
       cmocka_unit_test(activations_need_encodings),
       cmocka_unit_test(additions_stay_in_range),

@@ -17,7 +17,7 @@ static void pack_conv(const itg_task *task, void *packed, int is_v73) {
   const int64_t row = (int64_t)t->kernel_h * t->kernel_w * (t->in_c / t->group);
   for (int32_t o = 0; o < t->out_c; o++) {
     int64_t sum = 0;
-    for (int64_t k = 0; k < row; k++) sum += t->weight[o * row + k];
+    for (int64_t k = 0; k < row; k++) sum += itg_conv_weight(t, o * row + k);
     itg_htp_rule_make(is_v73, t->in_type == ITG_TASK_U16, t->in_scale,
                       t->weight_scale[t->weight_scale_count == 1 ? 0 : o], t->out_scale, t->bias[o], sum, t->in_zero,
                       t->out_zero, (itg_htp_rule *)packed + o);
@@ -43,11 +43,12 @@ static void convolve(const itg_task *task, const itg_kernel_call *call, size_t b
             const int64_t x = (int64_t)ox * t->stride_w - t->pad_left + (int64_t)kx * t->dilation_w;
             const bool inside = y >= 0 && y < t->in_h && x >= 0 && x < t->in_w;
             const int64_t in = ((n * t->in_h + y) * t->in_w + x) * t->in_c + (int64_t)(o / out_group) * in_group;
-            const int8_t *w = t->weight + (((int64_t)o * t->kernel_h + ky) * t->kernel_w + kx) * in_group;
+            const int64_t first = (((int64_t)o * t->kernel_h + ky) * t->kernel_w + kx) * in_group;
             for (int32_t c = 0; c < in_group; c++) {
               const int32_t code = inside ? itg_load(call->inputs[0], in + c, t->in_type) : t->in_zero;
-              raw += (int64_t)w[c] * code;
-              centred += (int64_t)w[c] * (code - t->in_zero);
+              const int64_t w = itg_conv_weight(t, first + c);
+              raw += w * code;
+              centred += w * (code - t->in_zero);
             }
           }
         }

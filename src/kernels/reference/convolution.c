@@ -29,9 +29,9 @@ static void convolve(const itg_task *task, const itg_kernel_call *call, size_t b
             const int64_t x = (int64_t)ox * t->stride_w - t->pad_left + (int64_t)kx * t->dilation_w;
             if (x < 0 || x >= t->in_w) continue;
             const int64_t in = ((n * t->in_h + y) * t->in_w + x) * t->in_c + (int64_t)(o / out_group) * in_group;
-            const int8_t *w = t->weight + (((int64_t)o * t->kernel_h + ky) * t->kernel_w + kx) * in_group;
+            const int64_t w = (((int64_t)o * t->kernel_h + ky) * t->kernel_w + kx) * in_group;
             for (int32_t c = 0; c < in_group; c++)
-              acc += (int64_t)w[c] * (itg_load(call->inputs[0], in + c, t->in_type) - t->in_zero);
+              acc += (int64_t)itg_conv_weight(t, w + c) * (itg_load(call->inputs[0], in + c, t->in_type) - t->in_zero);
           }
         }
         itg_store(call->outputs[0], (((int64_t)row) * t->out_w + ox) * t->out_c + o, t->out_type, finish(t, acc, o));
@@ -58,10 +58,10 @@ static void convolve_transposed(const itg_task *task, const itg_kernel_call *cal
             if (sx < 0 || sx % t->stride_w || sx / t->stride_w >= t->in_w) continue;
             const int64_t in =
                 ((n * t->in_h + sy / t->stride_h) * t->in_w + sx / t->stride_w) * t->in_c + (int64_t)group * in_group;
-            const int8_t *w = t->weight + (((int64_t)within * t->kernel_h + ky) * t->kernel_w + kx) * t->in_c +
-                              (int64_t)group * in_group;
+            const int64_t w =
+                (((int64_t)within * t->kernel_h + ky) * t->kernel_w + kx) * t->in_c + (int64_t)group * in_group;
             for (int32_t c = 0; c < in_group; c++)
-              acc += (int64_t)w[c] * (itg_load(call->inputs[0], in + c, t->in_type) - t->in_zero);
+              acc += (int64_t)itg_conv_weight(t, w + c) * (itg_load(call->inputs[0], in + c, t->in_type) - t->in_zero);
           }
         }
         itg_store(call->outputs[0], (((int64_t)row) * t->out_w + ox) * t->out_c + o, t->out_type, finish(t, acc, o));

@@ -83,19 +83,20 @@ static void depthwise_pack(const itg_task *task, void *packed) {
           pack_parameters(parameters, lane, t, SIZE_MAX, 0, way);
           continue;
         }
-        const int8_t *w = t->weight + o * s.taps;
+        const int64_t w = (int64_t)(o * s.taps);
         int64_t sum = 0;
-        for (size_t i = 0; i < s.taps; i++) sum += w[i];
+        for (size_t i = 0; i < s.taps; i++) sum += itg_conv_weight(t, w + (int64_t)i);
         pack_parameters(parameters, lane, t, o, t->bias[o] - zero * sum, way);
         for (size_t g = 0; g < s.groups; g++) {
           uint8_t *step = weights + (g * (size_t)s.vectors + v) * step_bytes;
           for (size_t place = 0; place < places; place++) {
             const size_t tap = tap_of(&s, g, place);
             if (tap == SIZE_MAX) continue;
+            const int32_t code = itg_conv_weight(t, w + (int64_t)tap);
             if (s.words) {
-              ((int16_t *)(void *)step)[2 * lane + place] = w[tap];
+              ((int16_t *)(void *)step)[2 * lane + place] = (int16_t)code;
             } else {
-              pack_tap(step, lane, place, w[tap]);
+              pack_tap(step, lane, place, (int8_t)code);
             }
           }
         }

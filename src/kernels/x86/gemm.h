@@ -75,7 +75,7 @@ static void gemm_pack(const itg_task *task, void *packed) {
     for (size_t c = 0; c < s.out_group;) {
       const size_t vectors = block_vectors(s.out_group - c);
       const size_t count = s.out_group - c < vectors * LANES ? s.out_group - c : vectors * LANES;
-      pack_block(t, t->weight, s.k, s.k, g * s.out_group + c, count, vectors, way, out);
+      pack_block(t, 0, s.k, s.k, g * s.out_group + c, count, vectors, way, out);
       out += block_bytes(vectors, s.k, s.words);
       c += vectors * LANES;
     }

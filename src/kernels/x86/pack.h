@@ -6,8 +6,8 @@
 
 static inline size_t element_bytes(int32_t type) { return type == ITG_TASK_U16 ? 2 : 1; }
 
-// Packs channels [first, first + count) of a convolution; channel o has its `k_count` weights at weight + o*weight_step.
-static void pack_block(const itg_conv_task *t, const int8_t *weight, size_t weight_step, size_t k_count, size_t first,
+// Packs channels [first, first + count) of a convolution; channel o has its `k_count` weights at origin + o*weight_step.
+static void pack_block(const itg_conv_task *t, size_t origin, size_t weight_step, size_t k_count, size_t first,
                        size_t count, size_t vectors, rescale_way way, uint8_t *out) {
   const bool words = t->in_type == ITG_TASK_U16;
   const int64_t zero = words ? (int64_t)t->in_zero - 32768 : t->in_zero;
@@ -23,17 +23,18 @@ static void pack_block(const itg_conv_task *t, const int8_t *weight, size_t weig
         continue;
       }
       const size_t o = first + channel;
-      const int8_t *w = weight + o * weight_step;
+      const int64_t w = (int64_t)(origin + o * weight_step);
       int64_t sum = 0;
-      for (size_t k = 0; k < k_count; k++) sum += w[k];
+      for (size_t k = 0; k < k_count; k++) sum += itg_conv_weight(t, w + (int64_t)k);
       for (size_t k = 0; k < k_count; k += taps) {
         uint8_t *step = weights + (k / taps * vectors + v) * step_bytes_of(words);
         const size_t rest = k_count - k < taps ? k_count - k : taps;
         for (size_t tap = 0; tap < rest; tap++) {
+          const int32_t code = itg_conv_weight(t, w + (int64_t)(k + tap));
           if (words) {
-            ((int16_t *)(void *)step)[2 * lane + tap] = w[k + tap];
+            ((int16_t *)(void *)step)[2 * lane + tap] = (int16_t)code;
           } else {
-            pack_tap(step, lane, tap, w[k + tap]);
+            pack_tap(step, lane, tap, (int8_t)code);
           }
         }
       }

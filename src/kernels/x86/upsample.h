@@ -46,7 +46,7 @@ static void upsample_pack(const itg_task *task, void *packed) {
     for (size_t c = 0; c < out_c;) {
       const size_t vectors = block_vectors(out_c - c),
                    count = out_c - c < vectors * LANES ? out_c - c : vectors * LANES;
-      pack_block(t, t->weight + tap * k, taps * k, k, c, count, vectors, way, out);
+      pack_block(t, tap * k, taps * k, k, c, count, vectors, way, out);
       out += block_bytes(vectors, k, t->in_type == ITG_TASK_U16);
       c += vectors * LANES;
     }

@@ -4,6 +4,7 @@
 
 #include "graph/integer_ops.h"
 #include "lower/qnn/builder.h"
+#include "tensor/nibbles.h"
 
 static double scale_of(const itg_tensor *tensor) { return tensor->encoding->scales[0]; }
 static int32_t zero_of(const itg_tensor *tensor) {
@@ -54,14 +55,32 @@ static itg_status set_window(itg_qnn_builder *b, itg_qnn_parameters *p, const it
   return itg_qnn_set_array(b, p, "pad_amount", ITG_QNN_TYPE_U32_INTEGER, 2, 2, pads);
 }
 
+// The weights as s8: 4-bit codes, times the scale of their block where there is one, are small 8-bit ones to the vendor too,
+// with the same result.
+static itg_status weight_codes(itg_qnn_builder *b, const itg_node *node, const int8_t **out) {
+  const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT], *blocks = itg_node_input(node, ITG_Q_CONV_BLOCK_SCALE);
+  *out = weight->data;
+  if (weight->dtype != ITG_DTYPE_S4) return ITG_OK;
+  size_t count;
+  if (!itg_shape_count(&weight->shape, &count)) return refuse(b, node, "the weights are too large");
+  int8_t *codes = itg_arena_allocate(&b->arena, count);
+  ITG_TRY_MEMORY(codes, b->diagnostic);
+  itg_nibbles_unpack(weight->data, blocks ? blocks->data : NULL,
+                     blocks ? weight->shape.dims[1] / blocks->shape.dims[1] : 1, 0, (int64_t)count, codes);
+  *out = codes;
+  return ITG_OK;
+}
+
 // [O,KH,KW,I] -> [KH,KW,I,O]; a depth-wise kernel becomes [KH,KW,1,O].
-static itg_status add_kernel(itg_qnn_builder *b, const itg_tensor *weight, itg_qnn_tensor *out) {
+static itg_status add_kernel(itg_qnn_builder *b, const itg_node *node, itg_qnn_tensor *out) {
+  const itg_tensor *weight = node->inputs[ITG_Q_CONV_WEIGHT];
   const int64_t o = weight->shape.dims[0], h = weight->shape.dims[1], w = weight->shape.dims[2],
                 c = weight->shape.dims[3];
   const size_t bytes = (size_t)(o * h * w * c);
   int8_t *moved = itg_arena_allocate(&b->arena, bytes);
   ITG_TRY_MEMORY(moved, b->diagnostic);
-  const int8_t *codes = weight->data;
+  const int8_t *codes;
+  ITG_TRY(weight_codes(b, node, &codes));
   for (int64_t i = 0; i < o; i++) {
     for (int64_t k = 0; k < h * w * c; k++) moved[k * o + i] = codes[i * h * w * c + k];
   }
@@ -89,7 +108,7 @@ static itg_status add_clamped(itg_qnn_builder *b, const itg_node *node, const ch
 static itg_status convolution(itg_qnn_builder *b, const itg_node *node) {
   const itg_q_conv_attributes *a = &node->attributes.q_conv;
   const itg_tensor *x = node->inputs[0], *weight = node->inputs[1], *y = node->outputs[0];
-  if (node->input_count > ITG_Q_CONV_NEGATIVE_MULTIPLIER)
+  if (itg_node_input(node, ITG_Q_CONV_NEGATIVE_MULTIPLIER))
     return refuse(b, node, "a fused PReLU must be a node of its own");
   if (x->dtype != y->dtype) return refuse(b, node, "input and output must both be u8 or both be u16");
   const bool depthwise = a->group > 1 && a->group == x->shape.dims[3];
@@ -97,7 +116,7 @@ static itg_status convolution(itg_qnn_builder *b, const itg_node *node) {
     return refuse(b, node, "grouped convolutions other than depth-wise are not lowered");
   itg_qnn_tensor inputs[3], output;
   ITG_TRY(itg_qnn_activation(b, x, &inputs[0]));
-  ITG_TRY(add_kernel(b, weight, &inputs[1]));
+  ITG_TRY(add_kernel(b, node, &inputs[1]));
   ITG_TRY(add_bias(b, node, (uint32_t)weight->shape.dims[0], &inputs[2]));
   ITG_TRY(itg_qnn_activation(b, y, &output));
   itg_qnn_parameters p = {0};
@@ -110,7 +129,7 @@ static itg_status convolution(itg_qnn_builder *b, const itg_node *node) {
 
 static itg_status fully_connected(itg_qnn_builder *b, const itg_node *node) {
   const itg_tensor *x = node->inputs[0], *weight = node->inputs[1], *y = node->outputs[0];
-  if (node->input_count > ITG_Q_CONV_NEGATIVE_MULTIPLIER)
+  if (itg_node_input(node, ITG_Q_CONV_NEGATIVE_MULTIPLIER))
     return refuse(b, node, "a fused PReLU must be a node of its own");
   if (x->dtype != y->dtype) return refuse(b, node, "input and output must both be u8 or both be u16");
   const uint32_t outputs = (uint32_t)weight->shape.dims[0], inner = (uint32_t)weight->shape.dims[1];
@@ -120,8 +139,10 @@ static itg_status fully_connected(itg_qnn_builder *b, const itg_node *node) {
   itg_qnn_tensor inputs[3], output;
   ITG_TRY(itg_qnn_activation(b, x, &inputs[0]));
   const uint32_t dims[2] = {outputs, inner};
-  ITG_TRY(itg_qnn_constant(b, ITG_QNN_TYPE_S8, 2, dims, weight->data, (size_t)outputs * inner, 0,
-                           weight->encoding->count, weight->encoding->scales, 0, &inputs[1]));
+  const int8_t *codes;
+  ITG_TRY(weight_codes(b, node, &codes));
+  ITG_TRY(itg_qnn_constant(b, ITG_QNN_TYPE_S8, 2, dims, codes, (size_t)outputs * inner, 0, weight->encoding->count,
+                           weight->encoding->scales, 0, &inputs[1]));
   ITG_TRY(add_bias(b, node, outputs, &inputs[2]));
   ITG_TRY(itg_qnn_activation(b, y, &output));
   if (x->shape.rank == 2 && y->shape.rank == 2) return add_clamped(b, node, "FullyConnected", NULL, inputs, &output);
