@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "intaglio/intaglio.h"
+#include "intaglio/pipelines.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +20,8 @@ typedef struct itg_float_network itg_float_network; // Immutable after open, but
 
 typedef struct itg_source_options {
   size_t struct_size;        // sizeof(itg_source_options)
-  const char *const *shapes; // "input=1x3x640x640" each, for inputs with unknown dimensions.
+  const char *const *shapes; // "input=1x3x640x640" each, for inputs with unknown dimensions. Without a name the shape
+                             // is for every input of its rank that has one.
   size_t shape_count;
 } itg_source_options;
 
@@ -32,6 +34,10 @@ ITG_API size_t itg_float_network_input_count(const itg_float_network *network);
 ITG_API size_t itg_float_network_output_count(const itg_float_network *network);
 ITG_API const itg_tensor_info *itg_float_network_input(const itg_float_network *network, size_t index);
 ITG_API const itg_tensor_info *itg_float_network_output(const itg_float_network *network, size_t index);
+// A JSON object of the free texts that the source file holds beside the network (ONNX: metadata_props); NULL: none.
+ITG_API const char *itg_float_network_metadata(const itg_float_network *network);
+// The network as pipelines take it; it must outlive the result's users. Integer inputs take whole numbers as floats.
+ITG_API itg_network itg_network_from_float(itg_float_network *network);
 // inputs[i], outputs[i]: dense values, f32 for float tensors, otherwise the tensor's own dtype.
 ITG_API ITG_MUST_USE itg_status itg_float_network_run(itg_float_network *network, const void *const *inputs,
                                                       void *const *outputs, itg_diagnostic *diagnostic);

@@ -84,7 +84,8 @@ ITG_API size_t itg_model_output_count(const itg_model *model);
 // `index` below the count; NULL otherwise. The result lives as long as the model.
 ITG_API const itg_tensor_info *itg_model_input(const itg_model *model, size_t index);
 ITG_API const itg_tensor_info *itg_model_output(const itg_model *model, size_t index);
-// A JSON section of the file by name: "provenance", "accuracy", "preprocessing". Not NUL-terminated; NULL when absent.
+// A JSON section of the file by name: "provenance", "accuracy", "preprocessing", "source" (an object of the free
+// texts of the source model). Not NUL-terminated; NULL when absent.
 ITG_API const char *itg_model_metadata(const itg_model *model, const char *name, size_t *size);
 
 // Contexts prepared for NPUs that the file holds, by target name ("qcs6490"); NULL past the end. Lives as long as the model.

@@ -2,6 +2,8 @@
 #ifndef INTAGLIO_PIPELINES_H
 #define INTAGLIO_PIPELINES_H
 
+#include <stdbool.h>
+
 #include "intaglio/intaglio.h"
 
 #ifdef __cplusplus
@@ -85,13 +87,17 @@ ITG_API const char *itg_preprocess_json(const itg_preprocess *preprocess);
 
 // ---- networks: an integer session, or anything else that computes float outputs from float inputs ----
 
-// A network as pipelines see it. The struct is plain data, copied by value; `context` must outlive its users.
+// A network as pipelines see it: inputs[i] and outputs[i] are dense floats of the tensors' shapes, whatever their type (ids
+// are whole numbers). The struct is plain data, copied by value; `context` must outlive its users.
 typedef struct itg_network {
   void *context;
   size_t input_count, output_count;
   itg_status (*run)(void *context, const float *const *inputs, float *const *outputs, itg_diagnostic *diagnostic);
   const itg_tensor_info *(*input)(void *context, size_t index);
   const itg_tensor_info *(*output)(void *context, size_t index);
+  // JSON text that came with the network, by name: "preprocessing" and others of itg_model_metadata, "source" (an object of
+  // the source file's free texts). Lives as long as the network. NULL: none; the function itself may be NULL.
+  const char *(*text)(void *context, const char *name, size_t *size);
 } itg_network;
 
 // A session with its model, both borrowed: the context of the network below.
@@ -107,6 +113,9 @@ ITG_API itg_network itg_network_from_session(itg_session_network *network);
 // RFB-320 detector + 68-point landmarks + ArcFace embedder, the layout of the public faceplugin models:
 // detector [1,3,h,w] RGB (x - 127)/128 -> scores [1,n,2], boxes [1,n,4] (corners in 0..1); landmarks [1,1,h,w] grey x/256
 // -> 136 numbers (x, y of 68 points in 0..1 of the box); embedder [1,3,112,112] BGR (x - 127)/128 -> embedding.
+// Or an SCRFD detector of insightface's packs (buffalo_l, _m, _s, antelopev2), which gives the five points itself:
+// [1,3,h,w] RGB (x - 127.5)/128 -> scores, boxes and points at strides 8, 16 and 32. Of such a pack only the detector
+// goes in here; its embedder reads RGB (x - 127.5)/127.5 (preprocessing "arcface").
 enum { ITG_FACE_CROP_SIDE = 112 };
 
 typedef struct itg_face {
@@ -117,7 +126,10 @@ typedef struct itg_face {
 
 typedef struct itg_face_pipeline itg_face_pipeline; // One thread at a time.
 
-// The networks' contexts must outlive the pipeline. `embedder` may have a NULL run function when only crops are wanted.
+// Whether a detector gives the five points itself (SCRFD), so that no landmark network is needed.
+ITG_API bool itg_face_detector_has_points(itg_network detector);
+// The networks' contexts must outlive the pipeline. `embedder` may have a NULL run function when only crops are wanted,
+// `landmarks` with a detector that gives the points.
 // Errors: SHAPE (a network of another layout: which, and what was expected), MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_face_pipeline_create(itg_network detector, itg_network landmarks,
                                                          itg_network embedder, itg_diagnostic *diagnostic,
@@ -128,8 +140,8 @@ ITG_API void itg_face_pipeline_destroy(itg_face_pipeline *pipeline); // NULL is 
 ITG_API ITG_MUST_USE itg_status itg_face_find(itg_face_pipeline *pipeline, const itg_image *photograph,
                                               itg_diagnostic *diagnostic, itg_face *out);
 // All faces with at least `min_score`, best first, after non-maximum suppression at `max_overlap` (intersection over
-// union); boxes that are empty inside the photograph are left out. Writes at most `capacity` faces, their number to
-// `count`; none is no error. 0.7 and 0.3 are good values.
+// union); without SCRFD, boxes that are empty inside the photograph are left out. Writes at most `capacity` faces, their
+// number to `count`; none is no error. 0.7 and 0.3 are good values; for SCRFD 0.5 and 0.4 are usual.
 ITG_API ITG_MUST_USE itg_status itg_face_find_all(itg_face_pipeline *pipeline, const itg_image *photograph,
                                                   double min_score, double max_overlap, itg_face *faces,
                                                   size_t capacity, itg_diagnostic *diagnostic, size_t *count);

@@ -16,27 +16,6 @@ struct cli_faces {
   itg_face_pipeline *pipeline;
 };
 
-static itg_status run_network(void *context, const float *const *inputs, float *const *outputs,
-                              itg_diagnostic *diagnostic) {
-  return itg_float_network_run(context, (const void *const *)inputs, (void *const *)outputs, diagnostic);
-}
-static const itg_tensor_info *network_input(void *context, size_t index) {
-  return itg_float_network_input(context, index);
-}
-static const itg_tensor_info *network_output(void *context, size_t index) {
-  return itg_float_network_output(context, index);
-}
-
-// A float network as pipelines see it.
-static itg_network wrap(itg_float_network *network) {
-  return (itg_network){.context = network,
-                       .input_count = itg_float_network_input_count(network),
-                       .output_count = itg_float_network_output_count(network),
-                       .run = run_network,
-                       .input = network_input,
-                       .output = network_output};
-}
-
 static itg_status open_model(const char *folder, const char *model, const char *name, itg_diagnostic *diagnostic,
                              itg_float_network **out) {
   const char *slash = strrchr(model, '/');
@@ -60,8 +39,8 @@ itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic 
   itg_status status = open_model(folder, model, "fr_detect.onnx", diagnostic, &faces->detector);
   if (status == ITG_OK) status = open_model(folder, model, "fr_landmark.onnx", diagnostic, &faces->landmarks);
   if (status == ITG_OK)
-    status = itg_face_pipeline_create(wrap(faces->detector), wrap(faces->landmarks), (itg_network){0}, diagnostic,
-                                      &faces->pipeline);
+    status = itg_face_pipeline_create(itg_network_from_float(faces->detector), itg_network_from_float(faces->landmarks),
+                                      (itg_network){0}, diagnostic, &faces->pipeline);
   if (status != ITG_OK) {
     cli_faces_close(faces);
     return status;

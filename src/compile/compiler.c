@@ -51,7 +51,7 @@ typedef struct compile_run {
   uint8_t *bytes; // The file without its accuracy record, for the judge.
   itg_model *model;
   itg_compile_targets targets;
-  itg_metadata_section sections[4 + ITG_MAX_TARGETS];
+  itg_metadata_section sections[5 + ITG_MAX_TARGETS];
   size_t section_count;
   char *provenance, *accuracy, *recipe_json;
   size_t source_bytes, file_bytes;
@@ -255,6 +255,8 @@ static itg_status describe_origin(compile_run *run) {
   run->provenance = itg_provenance_json(&provenance);
   ITG_TRY_MEMORY(run->provenance, run->diagnostic);
   add_section(run, "provenance", run->provenance);
+  const char *texts = run->compiler->imported->source_metadata;
+  if (texts) add_section(run, "source", texts);
   if (run->options->preprocessing) add_section(run, "preprocessing", run->options->preprocessing);
   return ITG_OK;
 }

@@ -145,6 +145,8 @@ void itg_float_network_close(itg_float_network *network) {
   free(network);
 }
 
+const char *itg_float_network_metadata(const itg_float_network *network) { return network->graph->source_metadata; }
+
 size_t itg_float_network_input_count(const itg_float_network *network) { return (size_t)network->graph->input_count; }
 size_t itg_float_network_output_count(const itg_float_network *network) { return (size_t)network->graph->output_count; }
 

@@ -13,13 +13,14 @@ static itg_status bad_shape(const char *text, itg_diagnostic *diagnostic) {
            "for example input=1x3x640x640");
 }
 
-// "input=1x3x640x640": dimensions from 1, at most ITG_MAX_RANK of them; "input=scalar" has none. The name is copied.
+// "input=1x3x640x640": dimensions from 1, at most ITG_MAX_RANK of them; "input=scalar" has none. Without a name the shape
+// is for all inputs of its rank with unknown dimensions. The name is copied.
 static itg_status parse_shape(const char *text, itg_arena *arena, itg_diagnostic *diagnostic, itg_import_shape *out) {
   const char *equals = strrchr(text, '=');
-  if (!equals || equals == text) return bad_shape(text, diagnostic);
-  itg_import_shape shape = {itg_arena_string(arena, text, (size_t)(equals - text)), {0}};
+  if (equals == text) return bad_shape(text, diagnostic);
+  itg_import_shape shape = {itg_arena_string(arena, text, equals ? (size_t)(equals - text) : 0), {0}};
   ITG_TRY_MEMORY(shape.input, diagnostic);
-  const char *cursor = equals + 1;
+  const char *cursor = equals ? equals + 1 : text;
   if (strcmp(cursor, "scalar") != 0) {
     for (;;) {
       char *end;

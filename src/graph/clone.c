@@ -54,6 +54,10 @@ static itg_status copy_all(const itg_graph *graph, itg_map *copies, itg_graph *c
   copy->next_id = graph->next_id;
   copy->name = itg_arena_string(&copy->arena, graph->name, strlen(graph->name));
   ITG_TRY_MEMORY(copy->name, diagnostic);
+  if (graph->source_metadata) {
+    copy->source_metadata = itg_arena_string(&copy->arena, graph->source_metadata, strlen(graph->source_metadata));
+    ITG_TRY_MEMORY(copy->source_metadata, diagnostic);
+  }
   ITG_TRY(copy_tensors(graph, copies, copy, diagnostic));
   ITG_FOR_EACH_NODE(node, graph) { ITG_TRY(copy_node(node, copies, copy, diagnostic)); }
   for (int32_t i = 0; i < graph->input_count; i++)

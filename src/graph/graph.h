@@ -86,7 +86,8 @@ typedef struct itg_graph {
   itg_map by_name;
   itg_mapped_file *mappings; // Closed with the graph.
   int32_t mapping_count;
-  uint64_t next_id; // For fresh names.
+  uint64_t next_id;            // For fresh names.
+  const char *source_metadata; // JSON object of the source file's free texts, or NULL.
 } itg_graph;
 
 ITG_MUST_USE itg_status itg_graph_create(itg_diagnostic *diagnostic, itg_graph **out);

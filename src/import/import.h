@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 
 typedef struct itg_import_shape {
-  const char *input; // Graph input by name.
+  const char *input; // Graph input by name; "": every input of this rank that has an unknown dimension.
   itg_shape shape;   // All dimensions known.
 } itg_import_shape;
 

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "image/image.h"
+#include "pipelines/scrfd.h"
 #include "tensor/dtype.h"
 
 enum { LANDMARK_NUMBERS = 136, MAX_BOXES = 1000000, MAX_SIDE = 4096 };
@@ -19,6 +20,7 @@ typedef struct candidate {
 
 struct itg_face_pipeline {
   itg_network detector, landmarks, embedder;
+  itg_scrfd *scrfd; // NULL: the detector needs the landmark network.
   int32_t detector_width, detector_height, landmark_width, landmark_height;
   size_t box_count, scores_output, boxes_output, embedding_size;
   float *detector_input, *scores, *boxes;
@@ -76,15 +78,8 @@ static itg_status check_detector(itg_face_pipeline *p, itg_diagnostic *diagnosti
   return ITG_OK;
 }
 
-static itg_status check_networks(itg_face_pipeline *p, itg_diagnostic *diagnostic) {
-  ITG_TRY(check_detector(p, diagnostic));
-  const itg_network *n = &p->landmarks;
-  if (!n->run || n->input_count != 1 || n->output_count != 1 ||
-      !is_picture(n->input(n->context, 0), 1, &p->landmark_width, &p->landmark_height) ||
-      n->output(n->context, 0)->count != LANDMARK_NUMBERS)
-    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, "landmarks",
-             "not a landmark network of the known layout: [1,1,h,w] -> %d numbers", LANDMARK_NUMBERS);
-  n = &p->embedder;
+static itg_status check_embedder(itg_face_pipeline *p, itg_diagnostic *diagnostic) {
+  const itg_network *n = &p->embedder;
   if (!n->run) return ITG_OK;
   int32_t width = 0, height = 0;
   if (n->input_count != 1 || n->output_count != 1 || !is_picture(n->input(n->context, 0), 3, &width, &height) ||
@@ -96,7 +91,25 @@ static itg_status check_networks(itg_face_pipeline *p, itg_diagnostic *diagnosti
   return ITG_OK;
 }
 
+static itg_status check_networks(itg_face_pipeline *p, itg_diagnostic *diagnostic) {
+  ITG_TRY(check_embedder(p, diagnostic));
+  if (itg_face_detector_has_points(p->detector)) return itg_scrfd_create(p->detector, diagnostic, &p->scrfd);
+  ITG_TRY(check_detector(p, diagnostic));
+  const itg_network *n = &p->landmarks;
+  if (!n->run || n->input_count != 1 || n->output_count != 1 ||
+      !is_picture(n->input(n->context, 0), 1, &p->landmark_width, &p->landmark_height) ||
+      n->output(n->context, 0)->count != LANDMARK_NUMBERS)
+    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, "landmarks",
+             "not a landmark network of the known layout: [1,1,h,w] -> %d numbers", LANDMARK_NUMBERS);
+  return ITG_OK;
+}
+
 static itg_status allocate(itg_face_pipeline *p, itg_diagnostic *diagnostic) {
+  if (p->embedder.run) {
+    p->embedder_input = calloc((size_t)ITG_FACE_CROP_SIDE * ITG_FACE_CROP_SIDE * 3, sizeof(float));
+    ITG_TRY_MEMORY(p->embedder_input, diagnostic);
+  }
+  if (p->scrfd) return ITG_OK;
   const size_t landmark_pixels = (size_t)p->landmark_width * (size_t)p->landmark_height;
   p->detector_input = calloc((size_t)p->detector_width * (size_t)p->detector_height * 3, sizeof(float));
   p->scores = calloc(p->box_count * 2, sizeof(float));
@@ -104,10 +117,8 @@ static itg_status allocate(itg_face_pipeline *p, itg_diagnostic *diagnostic) {
   p->candidates = calloc(p->box_count, sizeof *p->candidates);
   p->landmark_input = calloc(landmark_pixels, sizeof(float));
   p->grey = calloc(landmark_pixels, 1);
-  if (p->embedder.run) p->embedder_input = calloc((size_t)ITG_FACE_CROP_SIDE * ITG_FACE_CROP_SIDE * 3, sizeof(float));
-  if (!p->detector_input || !p->scores || !p->boxes || !p->candidates || !p->landmark_input || !p->grey ||
-      (p->embedder.run && !p->embedder_input))
-    ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
+  ITG_TRY_MEMORY(p->detector_input && p->scores && p->boxes && p->candidates && p->landmark_input && p->grey,
+                 diagnostic);
   return ITG_OK;
 }
 
@@ -130,6 +141,7 @@ itg_status itg_face_pipeline_create(itg_network detector, itg_network landmarks,
 
 void itg_face_pipeline_destroy(itg_face_pipeline *p) {
   if (!p) return;
+  itg_scrfd_destroy(p->scrfd);
   free(p->detector_input);
   free(p->scores);
   free(p->boxes);
@@ -205,6 +217,12 @@ static itg_status find_points(itg_face_pipeline *p, const itg_image *photograph,
 
 itg_status itg_face_find(itg_face_pipeline *pipeline, const itg_image *photograph, itg_diagnostic *diagnostic,
                          itg_face *out) {
+  if (pipeline->scrfd) {
+    size_t count = 0;
+    ITG_TRY(itg_scrfd_find(pipeline->scrfd, photograph, -INFINITY, 1, out, 1, diagnostic, &count));
+    if (count == 0) ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, NULL, "no face: the detector's numbers are not finite");
+    return ITG_OK;
+  }
   ITG_TRY(detect(pipeline, photograph, diagnostic));
   size_t best = 0;
   for (size_t i = 1; i < pipeline->box_count; i++)
@@ -230,6 +248,8 @@ static int compare_candidates(const void *a, const void *b) {
 itg_status itg_face_find_all(itg_face_pipeline *pipeline, const itg_image *photograph, double min_score,
                              double max_overlap, itg_face *faces, size_t capacity, itg_diagnostic *diagnostic,
                              size_t *count) {
+  if (pipeline->scrfd)
+    return itg_scrfd_find(pipeline->scrfd, photograph, min_score, max_overlap, faces, capacity, diagnostic, count);
   ITG_TRY(detect(pipeline, photograph, diagnostic));
   candidate *candidates = pipeline->candidates;
   size_t candidate_count = 0, found = 0;

@@ -1,12 +1,14 @@
-// Face services: detection with the faceplugin set ("model" and "landmarks"), recognition by any 112x112 embedder.
+// Face services: detection with SCRFD ("model") or the faceplugin set ("model" and "landmarks"), recognition by any 112x112 embedder.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "pipelines/service.h"
 
-// Boxes that share more than this with a better one are the same face.
-static const double MAX_OVERLAP = 0.3;
+// Boxes that share more than this with a better one are the same face: what each family of detectors is used with.
+static const double MAX_OVERLAP = 0.3, MAX_OVERLAP_SCRFD = 0.4;
+// Detectors of unknown size run at this one, as insightface runs them.
+static const char *const scrfd_shapes[] = {"1x3x640x640"};
 
 // ---- detection ----
 
@@ -14,6 +16,7 @@ typedef struct face_detection {
   itg_network_source source;
   itg_network detector, landmarks;
   itg_face_pipeline *pipeline;
+  double max_overlap;
 } face_detection;
 
 static void close_detection(void *state) {
@@ -30,7 +33,7 @@ static itg_status find_faces(void *state, const itg_image *image, double min_sco
   itg_face *found = malloc(ITG_SERVICE_MAX_FACES * sizeof *found);
   ITG_TRY_MEMORY(found, diagnostic);
   size_t found_count = 0;
-  const itg_status status = itg_face_find_all(detection->pipeline, image, min_score, MAX_OVERLAP, found,
+  const itg_status status = itg_face_find_all(detection->pipeline, image, min_score, detection->max_overlap, found,
                                               ITG_SERVICE_MAX_FACES, diagnostic, &found_count);
   if (status != ITG_OK || found_count == 0) {
     free(found);
@@ -50,7 +53,11 @@ itg_status itg_open_face_detection(const char *folder, const itg_network_source 
   ITG_TRY_MEMORY(detection, diagnostic);
   detection->source = *source;
   itg_status status = source->open(source->context, folder, "model", NULL, 0, diagnostic, &detection->detector);
-  if (status == ITG_OK)
+  if (status == ITG_ERROR_SHAPE)
+    status = source->open(source->context, folder, "model", scrfd_shapes, 1, diagnostic, &detection->detector);
+  const bool scrfd = status == ITG_OK && itg_face_detector_has_points(detection->detector);
+  detection->max_overlap = scrfd ? MAX_OVERLAP_SCRFD : MAX_OVERLAP;
+  if (status == ITG_OK && !scrfd)
     status = source->open(source->context, folder, "landmarks", NULL, 0, diagnostic, &detection->landmarks);
   if (status == ITG_OK)
     status = itg_face_pipeline_create(detection->detector, detection->landmarks, (itg_network){0}, diagnostic,

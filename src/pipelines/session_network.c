@@ -24,11 +24,16 @@ static const itg_tensor_info *output(void *context, size_t index) {
   return itg_model_output(((const itg_session_network *)context)->model, index);
 }
 
+static const char *text(void *context, const char *name, size_t *size) {
+  return itg_model_metadata(((const itg_session_network *)context)->model, name, size);
+}
+
 itg_network itg_network_from_session(itg_session_network *network) {
   return (itg_network){.context = network,
                        .input_count = itg_model_input_count(network->model),
                        .output_count = itg_model_output_count(network->model),
                        .run = run,
                        .input = input,
-                       .output = output};
+                       .output = output,
+                       .text = text};
 }

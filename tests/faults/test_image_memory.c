@@ -106,9 +106,9 @@ static const itg_tensor_info *input_of(void *context, size_t index) { return &te
 static const itg_tensor_info *output_of(void *context, size_t index) { return &tensors[((int *)context)[1 + index]]; }
 
 static itg_status find_faces(itg_diagnostic *diagnostic) {
-  const itg_network detector = {(void *)detector_tensors, 1, 2, run_network, input_of, output_of};
-  const itg_network landmarks = {(void *)landmark_tensors, 1, 1, run_network, input_of, output_of};
-  const itg_network embedder = {(void *)embedder_tensors, 1, 1, run_network, input_of, output_of};
+  const itg_network detector = {(void *)detector_tensors, 1, 2, run_network, input_of, output_of, NULL};
+  const itg_network landmarks = {(void *)landmark_tensors, 1, 1, run_network, input_of, output_of, NULL};
+  const itg_network embedder = {(void *)embedder_tensors, 1, 1, run_network, input_of, output_of, NULL};
   static uint8_t crop[112 * 112 * 3];
   itg_face_pipeline *pipeline = NULL;
   itg_face face;

@@ -60,7 +60,7 @@ static itg_network start_recording(recorder *r, const char *name) {
   r->rows = malloc(MAX_PHOTOGRAPHS * r->size * sizeof(float));
   assert_non_null(r->rows);
   return (itg_network){
-      r, r->network.input_count, r->network.output_count, recorder_run, recorder_input, recorder_output};
+      r, r->network.input_count, r->network.output_count, recorder_run, recorder_input, recorder_output, NULL};
 }
 
 static void compile(recorder *r, const char *name, const char *output) {

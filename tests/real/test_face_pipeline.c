@@ -108,8 +108,8 @@ static void crops_equal_the_reference(void **state) {
                      {&scores, &boxes},
                      0};
   replay landmarker = {info((itg_shape){4, {1, 1, 64, 64}}), {info((itg_shape){2, {1, 136}})}, {&landmarks, NULL}, 0};
-  const itg_network networks[2] = {{&detector, 1, 2, replay_run, replay_input, replay_output},
-                                   {&landmarker, 1, 1, replay_run, replay_input, replay_output}};
+  const itg_network networks[2] = {{&detector, 1, 2, replay_run, replay_input, replay_output, NULL},
+                                   {&landmarker, 1, 1, replay_run, replay_input, replay_output, NULL}};
   itg_face_pipeline *pipeline = NULL;
   assert_int_equal(itg_face_pipeline_create(networks[0], networks[1], (itg_network){0}, NULL, &pipeline), ITG_OK);
   static uint8_t crop[112 * 112 * 3];

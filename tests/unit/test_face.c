@@ -46,7 +46,7 @@ static float scores[BOXES * 2], boxes[BOXES * 4], landmarks[136], embedding[8];
 static fake detector, landmarker, embedder;
 
 static itg_network network(fake *f, size_t outputs) {
-  return (itg_network){f, 1, outputs, fake_run, fake_input, fake_output};
+  return (itg_network){f, 1, outputs, fake_run, fake_input, fake_output, NULL};
 }
 
 // Boxes come as the first output, scores as the second, to see that they are told apart by shape.

@@ -114,6 +114,10 @@ static itg_status read_model(itg_span file, itg_diagnostic *diagnostic, itg_onnx
       ITG_TRY(itg_wire_expect(&wire, &field, ITG_WIRE_BYTES, "opset", diagnostic));
       ITG_TRY(read_opset(field.bytes, file.data, diagnostic, &model->opset));
       break;
+    case 14:
+      ITG_TRY(itg_wire_expect(&wire, &field, ITG_WIRE_BYTES, "metadata", diagnostic));
+      ITG_TRY_MEMORY(itg_onnx_spans_add(&model->metadata, field.bytes), diagnostic);
+      break;
     case 25:
       ITG_TRY(itg_wire_expect(&wire, &field, ITG_WIRE_BYTES, "function", diagnostic));
       ITG_TRY_MEMORY(itg_onnx_spans_add(&model->functions, field.bytes), diagnostic);
@@ -136,6 +140,7 @@ itg_status itg_onnx_model_parse(itg_span file, itg_diagnostic *diagnostic, itg_o
   const itg_status status = read_model(file, diagnostic, &model);
   if (status != ITG_OK) {
     itg_onnx_spans_free(&model.functions);
+    itg_onnx_spans_free(&model.metadata);
     return status;
   }
   *out = model;

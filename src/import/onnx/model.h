@@ -26,8 +26,9 @@ typedef struct itg_onnx_model { // ModelProto
   int64_t opset;            // Of the default domain.
   itg_span graph;           // The message.
   itg_onnx_spans functions; // Model-local functions: FunctionProto.
+  itg_onnx_spans metadata;  // StringStringEntryProto.
 } itg_onnx_model;
-// Errors: FORMAT, VERSION (opset). The list of functions needs itg_onnx_spans_free.
+// Errors: FORMAT, VERSION (opset). The two lists need itg_onnx_spans_free.
 ITG_MUST_USE itg_status itg_onnx_model_parse(itg_span file, itg_diagnostic *diagnostic, itg_onnx_model *out);
 
 enum { // AttributeProto.AttributeType

@@ -4,14 +4,21 @@
 #include <string.h>
 
 #include "import/onnx/importer.h"
+#include "import/onnx/metadata.h"
 
 static const char *copy_name(itg_onnx_importer *importer, itg_span name) {
   return itg_arena_string(&importer->arena, (const char *)name.data, name.size);
 }
 
-static const itg_shape *given_shape(const itg_onnx_importer *importer, const char *name) {
+// A shape without a name is for every input of its rank that has an unknown dimension.
+static const itg_shape *given_shape(const itg_onnx_importer *importer, const char *name,
+                                    const itg_onnx_value_info *info) {
   for (size_t i = 0; importer->options && i < importer->options->shape_count; i++) {
-    if (strcmp(importer->options->shapes[i].input, name) == 0) return &importer->options->shapes[i].shape;
+    const itg_import_shape *given = &importer->options->shapes[i];
+    if (strcmp(given->input, name) == 0) return &given->shape;
+    if (given->input[0] || !info->has_shape || info->rank != given->shape.rank) continue;
+    for (int k = 0; k < info->rank; k++)
+      if (info->dims[k] < 0) return &given->shape;
   }
   return NULL;
 }
@@ -50,7 +57,7 @@ static itg_status check_given(const itg_onnx_importer *importer, const char *nam
 
 static itg_status fix_shape(itg_onnx_importer *importer, const char *name, const itg_onnx_value_info *info,
                             const itg_map *named, itg_shape *out) {
-  const itg_shape *given = given_shape(importer, name);
+  const itg_shape *given = given_shape(importer, name, info);
   if (given) {
     ITG_TRY(check_given(importer, name, info, given));
     *out = *given;
@@ -121,7 +128,7 @@ static itg_status check_options(const itg_onnx_importer *importer, const itg_map
   for (size_t i = 0; options && i < options->shape_count + options->constant_count; i++) {
     const char *name =
         i < options->shape_count ? options->shapes[i].input : options->constants[i - options->shape_count].input;
-    if (!itg_map_get(inputs, name, strlen(name)))
+    if (name[0] && !itg_map_get(inputs, name, strlen(name)))
       ITG_FAIL(importer->diagnostic, ITG_ERROR_ARGUMENT, name, "the model has no input of this name");
   }
   return ITG_OK;
@@ -152,7 +159,7 @@ static itg_status read_inputs(itg_onnx_importer *importer, const itg_onnx_graph 
       ITG_FAIL(importer->diagnostic, ITG_ERROR_FORMAT, name, "two inputs have this name");
     ITG_TRY_MEMORY(itg_map_set(inputs, (const char *)info.name.data, info.name.size, (void *)(uintptr_t)(i + 1)),
                    importer->diagnostic);
-    const itg_shape *given = given_shape(importer, name);
+    const itg_shape *given = given_shape(importer, name, &info);
     const itg_import_constant *constant = given_constant(importer, name);
     if (given || constant) ITG_TRY(learn_dimensions(importer, &info, given ? given : &constant->shape, named));
   }
@@ -258,7 +265,11 @@ static itg_status import_model(itg_onnx_importer *importer, itg_span bytes) {
   ITG_TRY(itg_onnx_model_parse(bytes, importer->diagnostic, &model));
   importer->opset = model.opset;
   itg_status status = note_functions(importer, &model);
+  if (status == ITG_OK)
+    status = itg_onnx_metadata_json(&model.metadata, importer->file, &importer->graph->arena, importer->diagnostic,
+                                    &importer->graph->source_metadata);
   itg_onnx_spans_free(&model.functions);
+  itg_onnx_spans_free(&model.metadata);
   ITG_TRY(status);
   itg_onnx_graph graph;
   ITG_TRY(itg_onnx_graph_parse(model.graph, importer->file, importer->diagnostic, &graph));
