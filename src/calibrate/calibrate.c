@@ -42,6 +42,48 @@ const itg_tensor_statistics *itg_statistics_of(const itg_statistics *statistics,
   return find(statistics, tensor);
 }
 
+typedef struct clone_entry {
+  const itg_tensor *tensor;
+  itg_tensor_statistics statistics;
+} clone_entry;
+
+static int compare_entries(const void *a, const void *b) {
+  return compare_tensors(&((const clone_entry *)a)->tensor, &((const clone_entry *)b)->tensor);
+}
+
+static itg_status fill_clone(const itg_statistics *statistics, const itg_graph *clone, itg_diagnostic *diagnostic,
+                             itg_statistics *result) {
+  itg_arena *arena = &result->arena;
+  clone_entry *entries = itg_arena_array(arena, statistics->count, sizeof entries[0]);
+  result->tensors = itg_arena_array(arena, statistics->count, sizeof result->tensors[0]);
+  result->entries = itg_arena_array(arena, statistics->count, sizeof result->entries[0]);
+  ITG_TRY_MEMORY(entries && result->tensors && result->entries, diagnostic);
+  for (size_t i = 0; i < statistics->count; i++) {
+    const itg_tensor *tensor = itg_graph_find(clone, statistics->tensors[i]->name);
+    if (tensor) entries[result->count++] = (clone_entry){tensor, statistics->entries[i]};
+  }
+  qsort(entries, result->count, sizeof entries[0], compare_entries);
+  for (size_t i = 0; i < result->count; i++) {
+    result->tensors[i] = entries[i].tensor;
+    result->entries[i] = entries[i].statistics;
+  }
+  result->channel_total = statistics->channel_total;
+  return ITG_OK;
+}
+
+itg_status itg_statistics_of_clone(const itg_statistics *statistics, const itg_graph *clone, itg_diagnostic *diagnostic,
+                                   itg_statistics **out) {
+  itg_statistics *result = calloc(1, sizeof *result);
+  ITG_TRY_MEMORY(result, diagnostic);
+  const itg_status status = fill_clone(statistics, clone, diagnostic, result);
+  if (status != ITG_OK) {
+    itg_statistics_destroy(result);
+    return status;
+  }
+  *out = result;
+  return ITG_OK;
+}
+
 void itg_statistics_destroy(itg_statistics *statistics) {
   if (!statistics) return;
   itg_arena_free(&statistics->arena);

@@ -44,6 +44,10 @@ ITG_MUST_USE itg_status itg_calibrate_and_rebase(itg_graph *graph, int32_t opera
                                                  const itg_sample_source *samples, itg_pool *pool,
                                                  itg_progress_function progress, void *progress_context,
                                                  itg_diagnostic *diagnostic, itg_statistics **out);
+// The same statistics for a clone of the calibrated graph, found by the names of its tensors. They share the memory of
+// `statistics`, which must outlive them. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_statistics_of_clone(const itg_statistics *statistics, const itg_graph *clone,
+                                                itg_diagnostic *diagnostic, itg_statistics **out);
 void itg_statistics_destroy(itg_statistics *statistics);
 // NULL for constants and unknown tensors. `tensor` belongs to the calibrated graph.
 const itg_tensor_statistics *itg_statistics_of(const itg_statistics *statistics, const itg_tensor *tensor);

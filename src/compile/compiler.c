@@ -4,22 +4,18 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "adapt/adapt.h"
 #include "base/file.h"
-#include "calibrate/calibrate.h"
+#include "compile/build.h"
 #include "compile/float_network.h"
 #include "compile/judge.h"
 #include "compile/layers.h"
 #include "compile/provenance.h"
-#include "compile/samples.h"
 #include "compile/source.h"
 #include "compile/targets.h"
 #include "container/container.h"
 #include "graph/print.h"
-#include "lower/legalize.h"
 #include "passes/list.h"
 #include "passes/passes.h"
-#include "quantize/quantize.h"
 
 struct itg_compiler {
   char *path;
@@ -41,13 +37,11 @@ typedef struct compile_run {
   itg_diagnostic *diagnostic;
   itg_pool *pool;
   itg_float_network *network; // Canonical float graph: the oracle.
-  itg_graph *graph;           // ADAPTED .. QUANTIZED.
-  itg_graph *twin;            // What was quantized, still in float; borrows from `graph`.
-  itg_graph *legal;
-  itg_statistics *statistics;
+  itg_graph *canonical;       // Its graph; owned by it.
+  itg_build_options build;
+  itg_calibrated calibrated;
+  itg_built built;
   itg_recipe recipe;
-  itg_calibration_feed feed;
-  itg_arena arena;
   uint8_t *bytes; // The file without its accuracy record, for the judge.
   itg_model *model;
   itg_compile_targets targets;
@@ -196,47 +190,27 @@ static itg_status rewrite(compile_run *run) {
     itg_graph_destroy(canonical);
     return status;
   }
+  run->canonical = canonical;
   ITG_TRY(itg_float_network_from_graph(canonical, run->diagnostic, &run->network));
-  ITG_TRY(itg_graph_clone(canonical, run->diagnostic, &run->graph));
-  ITG_TRY(itg_adapt_run(run->graph, run->targets.strictest, run->diagnostic));
-  if (options->dump_after) dump_pass((void *)options, "adapt", run->graph);
   run->passes_seconds = itg_now() - start;
   return ITG_OK;
 }
 
-static itg_status calibrate(compile_run *run) {
+static itg_status build(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
-  itg_calibration_feed *feed = &run->feed;
-  feed->samples = options->calibration;
-  feed->infos = itg_float_network_input(run->network, 0);
-  feed->input_count = itg_compiler_input_count(run->compiler);
-  ITG_TRY(itg_sample_buffers(feed->infos, feed->input_count, &run->arena, run->diagnostic, &feed->values));
-  const itg_sample_source source = {feed, options->calibration.count, itg_calibration_feed_read};
-  if (itg_method_is_on(run->recipe.methods_off, ITG_METHOD_STREAM_REBASING)) {
-    ITG_TRY(itg_calibrate_and_rebase(run->graph, itg_recipe_operand_bits(&run->recipe), &source, run->pool,
-                                     options->progress, options->progress_context, run->diagnostic, &run->statistics));
-  } else {
-    ITG_TRY(itg_calibrate(run->graph, &source, run->pool, options->progress, options->progress_context, run->diagnostic,
-                          &run->statistics));
-  }
-  run->graph->stage = ITG_STAGE_CALIBRATED;
+  run->build = (itg_build_options){.target = run->targets.strictest,
+                                   .pool = run->pool,
+                                   .calibration = options->calibration,
+                                   .show = options->dump_after ? dump_pass : NULL,
+                                   .show_context = (void *)options,
+                                   .progress = options->progress,
+                                   .progress_context = options->progress_context};
+  ITG_TRY(itg_build_calibrate(run->canonical, &run->recipe, &run->build, run->diagnostic, &run->calibrated));
   run->calibrate_seconds = itg_now() - start;
-  return ITG_OK;
-}
-
-static itg_status quantize(compile_run *run) {
-  const itg_compile_options *options = run->options;
-  const double start = itg_now();
   ITG_TRY(report_progress(run, "quantizing", 0, 0));
-  ITG_TRY(itg_quantize_with_twin(run->graph, run->statistics, &run->recipe, run->targets.strictest, run->pool,
-                                 run->diagnostic, &run->twin));
-  itg_statistics_destroy(run->statistics);
-  run->statistics = NULL;
-  if (options->dump_after) dump_pass((void *)options, "quantize", run->graph);
-  ITG_TRY(itg_legalize(run->graph, run->targets.strictest, run->diagnostic, &run->legal));
-  if (options->dump_after) dump_pass((void *)options, "legalize", run->legal);
-  run->quantize_seconds = itg_now() - start;
+  ITG_TRY(itg_build_program(&run->calibrated, &run->recipe, &run->build, run->diagnostic, &run->built));
+  run->quantize_seconds = itg_now() - start - run->calibrate_seconds;
   return ITG_OK;
 }
 
@@ -249,7 +223,7 @@ static itg_status describe_origin(compile_run *run) {
                                .recipe_json = run->recipe_json,
                                .precision = run->recipe.precision ? run->recipe.precision : "",
                                .calibration_count = run->options->calibration.count,
-                               .calibration_hash = run->feed.hash};
+                               .calibration_hash = run->calibrated.hash};
   ITG_TRY(itg_hash_file(run->compiler->path, run->diagnostic, &provenance.source_bytes, &provenance.source_hash));
   run->source_bytes = provenance.source_bytes;
   run->provenance = itg_provenance_json(&provenance);
@@ -268,7 +242,7 @@ static itg_status measure_layers(compile_run *run) {
                                              .pool = run->pool,
                                              .progress = options->progress,
                                              .progress_context = options->progress_context};
-  return itg_layers_measure(run->twin, run->model, &layers_options, run->diagnostic, judgement->layers,
+  return itg_layers_measure(run->built.twin, run->model, &layers_options, run->diagnostic, judgement->layers,
                             judgement->layer_count, &judgement->layers_result);
 }
 
@@ -277,13 +251,15 @@ static itg_status judge(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
   size_t size;
-  ITG_TRY(itg_container_encode(run->legal, run->sections, run->section_count, run->diagnostic, &run->bytes, &size));
+  ITG_TRY(
+      itg_container_encode(run->built.legal, run->sections, run->section_count, run->diagnostic, &run->bytes, &size));
   ITG_TRY(itg_model_open_memory(run->bytes, size, run->diagnostic, &run->model));
   const itg_judge_options judge_options = {.samples = options->judge.count ? options->judge : options->calibration,
                                            .pool = run->pool,
                                            .progress = options->progress,
                                            .progress_context = options->progress_context};
-  ITG_TRY(itg_judge(run->network, run->model, run->legal, &judge_options, run->diagnostic, &run->compiler->judgement));
+  ITG_TRY(itg_judge(run->network, run->model, run->built.legal, &judge_options, run->diagnostic,
+                    &run->compiler->judgement));
   ITG_TRY(measure_layers(run));
   itg_model_close(run->model);
   run->model = NULL;
@@ -329,10 +305,10 @@ static itg_status complete_sections(compile_run *run, const char *output) {
   run->accuracy = itg_report_accuracy_json(&report);
   ITG_TRY_MEMORY(run->accuracy, run->diagnostic);
   add_section(run, "accuracy", run->accuracy);
-  ITG_TRY(itg_targets_prepare(&run->targets, run->legal, run->options, run->diagnostic));
+  ITG_TRY(itg_targets_prepare(&run->targets, run->built.legal, run->options, run->diagnostic));
   itg_targets_sections(&run->targets, run->sections + run->section_count);
   run->section_count += run->targets.count;
-  return itg_container_measure(run->legal, run->sections, run->section_count, run->diagnostic, &run->file_bytes);
+  return itg_container_measure(run->built.legal, run->sections, run->section_count, run->diagnostic, &run->file_bytes);
 }
 
 static itg_status fill_result(compile_run *run, const char *output, itg_compile_result *result) {
@@ -385,8 +361,7 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
   ITG_TRY(itg_pool_create(run->options->thread_count, run->diagnostic, &run->pool));
   ITG_TRY(read_recipe(run));
   ITG_TRY(rewrite(run));
-  ITG_TRY(calibrate(run));
-  ITG_TRY(quantize(run));
+  ITG_TRY(build(run));
   ITG_TRY(describe_origin(run));
   ITG_TRY(judge(run));
   const itg_judgement *judgement = &run->compiler->judgement;
@@ -402,7 +377,7 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
              "collapsed result to be written",
              judgement->reason);
   // Last, so that whatever fails leaves no file.
-  return itg_container_write(output, run->legal, run->sections, run->section_count, run->diagnostic);
+  return itg_container_write(output, run->built.legal, run->sections, run->section_count, run->diagnostic);
 }
 
 itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_options *options, const char *output,
@@ -412,15 +387,12 @@ itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_option
   const itg_status status = compile(&run, output, result);
   itg_model_close(run.model);
   free(run.bytes);
-  itg_statistics_destroy(run.statistics);
-  itg_graph_destroy(run.legal);
-  itg_graph_destroy(run.twin);
-  itg_graph_destroy(run.graph); // Before the network: it borrows constants from its graph.
+  itg_built_free(&run.built); // Before what they borrow from: the calibrated graph and the network's.
+  itg_calibrated_free(&run.calibrated);
   itg_float_network_close(run.network);
   itg_pool_destroy(run.pool);
   itg_recipe_free(&run.recipe);
   itg_targets_free(&run.targets);
-  itg_arena_free(&run.arena);
   free(run.provenance);
   free(run.accuracy);
   free(run.recipe_json);

@@ -1,0 +1,93 @@
+// See build.h. The order of the stages is the order of the functions below.
+#include "compile/build.h"
+
+#include "adapt/adapt.h"
+#include "compile/samples.h"
+#include "compile/source.h"
+#include "lower/legalize.h"
+#include "quantize/quantize.h"
+
+static void show(const itg_build_options *options, const char *stage, const itg_graph *graph) {
+  if (options->show) options->show(options->show_context, stage, graph);
+}
+
+static itg_status calibrate(itg_calibrated *result, const itg_recipe *recipe, const itg_build_options *options,
+                            itg_arena *arena, itg_diagnostic *diagnostic) {
+  itg_graph *graph = result->graph;
+  itg_calibration_feed feed = {.samples = options->calibration, .input_count = (size_t)graph->input_count};
+  itg_tensor_info *infos;
+  ITG_TRY(itg_source_infos(graph, graph->inputs, graph->input_count, diagnostic, &infos));
+  feed.infos = infos;
+  ITG_TRY(itg_sample_buffers(feed.infos, feed.input_count, arena, diagnostic, &feed.values));
+  const itg_sample_source source = {&feed, options->calibration.count, itg_calibration_feed_read};
+  if (itg_method_is_on(recipe->methods_off, ITG_METHOD_STREAM_REBASING)) {
+    ITG_TRY(itg_calibrate_and_rebase(graph, itg_recipe_operand_bits(recipe), &source, options->pool, options->progress,
+                                     options->progress_context, diagnostic, &result->statistics));
+  } else {
+    ITG_TRY(itg_calibrate(graph, &source, options->pool, options->progress, options->progress_context, diagnostic,
+                          &result->statistics));
+  }
+  graph->stage = ITG_STAGE_CALIBRATED;
+  result->hash = feed.hash;
+  return ITG_OK;
+}
+
+static itg_status adapt_and_calibrate(itg_calibrated *result, const itg_graph *canonical, const itg_recipe *recipe,
+                                      const itg_build_options *options, itg_arena *arena, itg_diagnostic *diagnostic) {
+  ITG_TRY(itg_graph_clone(canonical, diagnostic, &result->graph));
+  ITG_TRY(itg_adapt_run(result->graph, options->target, diagnostic));
+  show(options, "adapt", result->graph);
+  return calibrate(result, recipe, options, arena, diagnostic);
+}
+
+itg_status itg_build_calibrate(const itg_graph *canonical, const itg_recipe *recipe, const itg_build_options *options,
+                               itg_diagnostic *diagnostic, itg_calibrated *out) {
+  itg_calibrated result = {0};
+  itg_arena arena = {0};
+  const itg_status status = adapt_and_calibrate(&result, canonical, recipe, options, &arena, diagnostic);
+  itg_arena_free(&arena);
+  if (status != ITG_OK) {
+    itg_calibrated_free(&result);
+    return status;
+  }
+  *out = result;
+  return ITG_OK;
+}
+
+void itg_calibrated_free(itg_calibrated *calibrated) {
+  itg_statistics_destroy(calibrated->statistics);
+  itg_graph_destroy(calibrated->graph);
+  *calibrated = (itg_calibrated){0};
+}
+
+static itg_status quantize_and_legalize(itg_built *result, const itg_calibrated *calibrated, const itg_recipe *recipe,
+                                        const itg_build_options *options, itg_diagnostic *diagnostic) {
+  ITG_TRY(itg_graph_clone(calibrated->graph, diagnostic, &result->quantized));
+  ITG_TRY(itg_statistics_of_clone(calibrated->statistics, result->quantized, diagnostic, &result->statistics));
+  ITG_TRY(itg_quantize_with_twin(result->quantized, result->statistics, recipe, options->target, options->pool,
+                                 diagnostic, &result->twin));
+  show(options, "quantize", result->quantized);
+  ITG_TRY(itg_legalize(result->quantized, options->target, diagnostic, &result->legal));
+  show(options, "legalize", result->legal);
+  return ITG_OK;
+}
+
+itg_status itg_build_program(const itg_calibrated *calibrated, const itg_recipe *recipe,
+                             const itg_build_options *options, itg_diagnostic *diagnostic, itg_built *out) {
+  itg_built result = {0};
+  const itg_status status = quantize_and_legalize(&result, calibrated, recipe, options, diagnostic);
+  if (status != ITG_OK) {
+    itg_built_free(&result);
+    return status;
+  }
+  *out = result;
+  return ITG_OK;
+}
+
+void itg_built_free(itg_built *built) {
+  itg_graph_destroy(built->legal);
+  itg_graph_destroy(built->twin);
+  itg_statistics_destroy(built->statistics);
+  itg_graph_destroy(built->quantized);
+  *built = (itg_built){0};
+}
