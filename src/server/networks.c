@@ -1,0 +1,197 @@
+// See networks.h.
+#include "server/networks.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "intaglio/compiler.h"
+#include "server/compiling.h"
+
+// What stands behind an itg_network.
+typedef struct opened {
+  itg_model *model;
+  itg_session *session;
+  itg_session_network pair;
+  itg_float_network *source;
+} opened;
+
+const char *itg_place_name(itg_place place) {
+  static const char *const names[] = {"NPU", "CPU, integers", "CPU, float model"};
+  return names[place];
+}
+
+// ---- float models ----
+
+static itg_status run_float(void *context, const float *const *inputs, float *const *outputs,
+                            itg_diagnostic *diagnostic) {
+  return itg_float_network_run(((opened *)context)->source, (const void *const *)inputs, (void *const *)outputs,
+                               diagnostic);
+}
+static const itg_tensor_info *float_input(void *context, size_t index) {
+  return itg_float_network_input(((opened *)context)->source, index);
+}
+static const itg_tensor_info *float_output(void *context, size_t index) {
+  return itg_float_network_output(((opened *)context)->source, index);
+}
+
+static itg_status open_float(const char *path, const char *const *shapes, size_t shape_count, opened *entry,
+                             itg_diagnostic *diagnostic, itg_network *out) {
+  const itg_source_options options = {.struct_size = sizeof options, .shapes = shapes, .shape_count = shape_count};
+  ITG_TRY(itg_float_network_open(path, &options, diagnostic, &entry->source));
+  *out = (itg_network){.context = entry,
+                       .input_count = itg_float_network_input_count(entry->source),
+                       .output_count = itg_float_network_output_count(entry->source),
+                       .run = run_float,
+                       .input = float_input,
+                       .output = float_output};
+  return ITG_OK;
+}
+
+// ---- compiled files ----
+
+// The reason in the accuracy record of a file that was written although its result collapsed.
+static bool is_collapsed(const itg_model *model, char reason[ITG_NETWORK_TEXT]) {
+  size_t size = 0;
+  const char *text = itg_model_metadata(model, "accuracy", &size);
+  json_t *record = text ? json_loadb(text, size, 0, NULL) : NULL;
+  const bool collapsed = json_is_true(json_object_get(record, "collapsed"));
+  const char *why = json_string_value(json_object_get(record, "reason"));
+  if (collapsed)
+    snprintf(reason, ITG_NETWORK_TEXT, "the compiled file lost what the model can do (%.150s)",
+             why ? why : "collapsed");
+  json_decref(record);
+  return collapsed;
+}
+
+static itg_status run_session(void *context, const float *const *inputs, float *const *outputs,
+                              itg_diagnostic *diagnostic) {
+  opened *entry = context;
+  const itg_network network = itg_network_from_session(&entry->pair);
+  return network.run(network.context, inputs, outputs, diagnostic);
+}
+static const itg_tensor_info *session_input(void *context, size_t index) {
+  return itg_model_input(((opened *)context)->model, index);
+}
+static const itg_tensor_info *session_output(void *context, size_t index) {
+  return itg_model_output(((opened *)context)->model, index);
+}
+
+static itg_status open_session(const itg_network_options *options, opened *entry, itg_network_report *report,
+                               itg_diagnostic *diagnostic, itg_network *out) {
+  itg_session_options session;
+  itg_session_options_default(&session);
+  session.thread_count = options->thread_count;
+  session.cpu = options->cpu;
+  itg_diagnostic npu = {0};
+  report->place = ITG_PLACE_CPU;
+  if (options->backend && strcmp(options->backend, "qnn") == 0) {
+    itg_session_options on_npu = session;
+    on_npu.backend = "qnn";
+    on_npu.target = options->target;
+    on_npu.qnn_directory = options->qnn_directory;
+    if (itg_session_create(entry->model, &on_npu, &npu, &entry->session) == ITG_OK)
+      report->place = ITG_PLACE_NPU;
+    else
+      snprintf(report->reason, sizeof report->reason, "not on the NPU: %.200s", npu.message);
+  }
+  if (!entry->session) ITG_TRY(itg_session_create(entry->model, &session, diagnostic, &entry->session));
+  entry->pair = (itg_session_network){entry->session, entry->model};
+  *out = (itg_network){.context = entry,
+                       .input_count = itg_model_input_count(entry->model),
+                       .output_count = itg_model_output_count(entry->model),
+                       .run = run_session,
+                       .input = session_input,
+                       .output = session_output};
+  return ITG_OK;
+}
+
+// ---- the source ----
+
+static void free_opened(opened *entry) {
+  itg_session_destroy(entry->session);
+  itg_model_close(entry->model);
+  itg_float_network_close(entry->source);
+  free(entry);
+}
+
+static void close_network(void *context, itg_network *network) {
+  (void)context;
+  free_opened(network->context);
+  *network = (itg_network){0};
+}
+
+static itg_status join(const char *folder, const char *name, const char *suffix, itg_diagnostic *diagnostic,
+                       char path[PATH_MAX]) {
+  const int length = snprintf(path, PATH_MAX, "%s/%s%s", folder, name, suffix);
+  if (length < 0 || length >= PATH_MAX)
+    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, name, "the path of the model's folder is too long");
+  return ITG_OK;
+}
+
+// Why there is no compiled file: the compiler may have refused its result before.
+static void read_refusal(const char *folder, const char *name, itg_network_report *report) {
+  char path[PATH_MAX];
+  itg_mapped_file file;
+  snprintf(report->reason, sizeof report->reason, "there is no compiled file");
+  if (!itg_refusal_path(folder, name, path, sizeof path) || itg_mapped_file_open(path, NULL, &file) != ITG_OK) return;
+  report->refused = true;
+  snprintf(report->reason, sizeof report->reason, "the compiler refused its result: %.*s",
+           (int)(file.bytes.size < 200 ? file.bytes.size : 200), (const char *)file.bytes.data);
+  itg_mapped_file_close(&file);
+}
+
+static itg_status open_either(const itg_networks *networks, const char *folder, const char *name,
+                              const char *const *shapes, size_t shape_count, opened *entry, itg_network_report *report,
+                              itg_diagnostic *diagnostic, itg_network *out) {
+  char compiled[PATH_MAX], source[PATH_MAX], suffix[160] = ".itg";
+  const char *dims = shape_count ? strrchr(shapes[0], '=') : NULL;
+  if (dims) snprintf(suffix, sizeof suffix, "-%s.itg", dims + 1);
+  ITG_TRY(join(folder, name, suffix, diagnostic, compiled));
+  ITG_TRY(join(folder, name, ".onnx", diagnostic, source));
+  const bool has_source = access(source, R_OK) == 0;
+  if (access(compiled, R_OK) == 0) {
+    itg_diagnostic why = {0};
+    itg_status status = itg_model_open(compiled, &why, &entry->model);
+    if (status == ITG_OK && !is_collapsed(entry->model, report->reason))
+      return open_session(networks->options, entry, report, diagnostic, out);
+    report->refused = status == ITG_OK;
+    if (status != ITG_OK) snprintf(report->reason, sizeof report->reason, "%.200s", why.message);
+    itg_model_close(entry->model);
+    entry->model = NULL;
+    if (!has_source)
+      ITG_FAIL(diagnostic, status == ITG_OK ? ITG_ERROR_QUANTIZATION : status, compiled,
+               "%s, and there is no float model beside it", report->reason);
+  } else if (!has_source) {
+    ITG_FAIL(diagnostic, ITG_ERROR_IO, folder, "there is neither %s%s nor %s.onnx", name, suffix, name);
+  } else {
+    read_refusal(folder, name, report);
+  }
+  report->place = ITG_PLACE_FLOAT;
+  return open_float(source, shapes, shape_count, entry, diagnostic, out);
+}
+
+static itg_status open_network(void *context, const char *folder, const char *name, const char *const *shapes,
+                               size_t shape_count, itg_diagnostic *diagnostic, itg_network *out) {
+  itg_networks *networks = context;
+  itg_network_report report = {0};
+  snprintf(report.name, sizeof report.name, "%s", name);
+  opened *entry = calloc(1, sizeof *entry);
+  ITG_TRY_MEMORY(entry, diagnostic);
+  const itg_status status = open_either(networks, folder, name, shapes, shape_count, entry, &report, diagnostic, out);
+  if (status != ITG_OK) {
+    free_opened(entry);
+    return status;
+  }
+  if (networks->count < ITG_NETWORKS) networks->reports[networks->count++] = report;
+  return ITG_OK;
+}
+
+itg_network_source itg_networks_source(itg_networks *networks) {
+  return (itg_network_source){networks, open_network, close_network};
+}
