@@ -130,6 +130,30 @@ ITG_API ITG_MUST_USE itg_status itg_session_get_output(const itg_session *sessio
 ITG_API ITG_MUST_USE itg_status itg_session_get_output_codes(const itg_session *session, size_t index, void *codes,
                                                              size_t size, itg_diagnostic *diagnostic);
 
+// ---- sessions with memory: decoders of language models ----
+//
+// A model with caches runs over blocks of at most itg_session_block positions. What it computed for earlier positions stays in
+// the session, which counts them; every run adds the rows of its block. Inputs of such a model have one row a position
+// ([1,T,..], or [T,..] for rotary tables): setting them takes as many values as the current block has rows.
+
+typedef enum itg_block_outputs {
+  ITG_BLOCK_ALL_ROWS = 0, // Outputs have all rows of the block.
+  ITG_BLOCK_LAST_ROW,     // Outputs have one row, the block's last, for which alone they are computed.
+  ITG_BLOCK_NO_OUTPUTS,   // Nothing is computed that only outputs need.
+} itg_block_outputs;
+
+// Most positions of one run (128 in compiled decoders); 0 for a model without memory.
+ITG_API size_t itg_session_block(const itg_session *session);
+// Positions that fit the caches, and those that are in them. 0 for a model without memory.
+ITG_API size_t itg_session_capacity(const itg_session *session);
+ITG_API size_t itg_session_position(const itg_session *session);
+// The next runs are over `rows` positions (1 .. itg_session_block; a new session starts with all). Inputs must be set again.
+// Errors: ARGUMENT (no memory, rows out of range), LIMIT (the caches would overflow).
+ITG_API ITG_MUST_USE itg_status itg_session_set_block(itg_session *session, size_t rows, itg_block_outputs outputs,
+                                                      itg_diagnostic *diagnostic);
+// Forgets everything from `position` on; 0 forgets all. Errors: ARGUMENT (no memory, or a position that was not reached).
+ITG_API ITG_MUST_USE itg_status itg_session_rewind(itg_session *session, size_t position, itg_diagnostic *diagnostic);
+
 // One step of the plan, for profiles and `inspect`.
 typedef struct itg_step_info {
   const char *name;   // Of the graph node.

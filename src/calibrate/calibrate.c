@@ -93,7 +93,7 @@ void itg_statistics_destroy(itg_statistics *statistics) {
 static bool is_observed(const itg_tensor *tensor) {
   size_t count;
   return tensor && tensor->dtype == ITG_DTYPE_F32 && !tensor->data && (tensor->producer || tensor->is_input) &&
-         itg_shape_count(&tensor->shape, &count) && count > 0;
+         !itg_tensor_is_state(tensor) && itg_shape_count(&tensor->shape, &count) && count > 0;
 }
 
 static itg_status make_entries(const itg_graph *graph, itg_diagnostic *diagnostic, itg_statistics *statistics) {

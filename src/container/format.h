@@ -145,6 +145,7 @@ ITG_PIN(itg_q_pool_attributes, high, 92, 96);
 ITG_PIN(itg_q_table_attributes, error, 32, 40);
 ITG_PIN(itg_q_softmax_attributes, high, 20, 24);
 ITG_PIN(itg_q_norm_attributes, high, 20, 24);
+ITG_PIN(itg_q_attention_attributes, score_scale, 56, 64);
 #undef ITG_PIN
 
 #endif

@@ -99,6 +99,20 @@ typedef struct itg_norm_attributes { // BATCH_NORM, LAYER_NORM, RMS_NORM, INSTAN
   double alpha, beta, bias; // LRN.
 } itg_norm_attributes;
 
+typedef struct itg_attention_attributes { // ATTENTION
+  double scale;                           // Of the scores; usually 1/sqrt(D).
+} itg_attention_attributes;
+
+// Operands of ATTENTION and Q_ATTENTION.
+enum {
+  ITG_ATTENTION_Q = 0,
+  ITG_ATTENTION_K,
+  ITG_ATTENTION_V,
+  ITG_ATTENTION_K_CACHE,
+  ITG_ATTENTION_V_CACHE,
+  ITG_ATTENTION_POSITION,
+};
+
 enum { ITG_RESIZE_NEAREST = 0, ITG_RESIZE_LINEAR = 1, ITG_RESIZE_CUBIC = 2 };
 enum { // How an output coordinate maps to the input (ONNX names).
   ITG_RESIZE_HALF_PIXEL = 0,
@@ -191,6 +205,15 @@ typedef struct itg_q_norm_attributes { // Q_NORM over the last axis
   int32_t low, high;
 } itg_q_norm_attributes;
 
+typedef struct itg_q_attention_attributes {                           // Q_ATTENTION
+  int32_t score_multiplier, score_shift, score_pre_shift, score_wide; // RQ or RQ64 of q.k to a u16 score
+  int32_t score_zero;
+  int32_t k, k_shift;                         // Softmax of the scores, as in Q_SOFTMAX.
+  int32_t multiplier, shift, pre_shift, wide; // RQ or RQ64 of the weighted sum of values
+  int32_t low, high, reserved;
+  double score_scale; // Of the u16 score, for reports, export and targets.
+} itg_q_attention_attributes;
+
 typedef union itg_attributes {
   itg_conv_attributes conv;
   itg_pool_attributes pool;
@@ -203,6 +226,7 @@ typedef union itg_attributes {
   itg_cast_attributes cast;
   itg_gemm_attributes gemm;
   itg_norm_attributes norm;
+  itg_attention_attributes attention;
   itg_resize_attributes resize;
   itg_block_attributes block;
   itg_requantize_attributes requantize;
@@ -213,6 +237,7 @@ typedef union itg_attributes {
   itg_q_table_attributes q_table;
   itg_q_softmax_attributes q_softmax;
   itg_q_norm_attributes q_norm;
+  itg_q_attention_attributes q_attention;
 } itg_attributes;
 
 #endif

@@ -302,6 +302,16 @@ bool itg_graph_add_output(itg_graph *graph, itg_tensor *tensor) {
   return tensor->is_output = true;
 }
 
+bool itg_tensor_is_state(const itg_tensor *tensor) {
+  for (int32_t u = 0; tensor->is_input && u < tensor->user_count; u++) {
+    const itg_node *node = tensor->users[u];
+    if (node->op != ITG_OP_ATTENTION && node->op != ITG_OP_Q_ATTENTION) continue;
+    if (itg_node_input(node, ITG_ATTENTION_K_CACHE) == tensor || itg_node_input(node, ITG_ATTENTION_V_CACHE) == tensor)
+      return true;
+  }
+  return false;
+}
+
 void itg_graph_sweep(itg_graph *graph) {
   for (itg_node *node = graph->last, *previous; node; node = previous) {
     previous = node->previous;

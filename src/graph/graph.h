@@ -139,6 +139,9 @@ void itg_graph_sweep(itg_graph *graph);
 ITG_MUST_USE itg_status itg_graph_sort(itg_graph *graph, itg_diagnostic *diagnostic);
 
 static inline bool itg_tensor_is_constant(const itg_tensor *tensor) { return tensor && tensor->data != NULL; }
+// True for a graph input that an attention node reads as a cache: whoever runs the graph keeps it from run to run, and the
+// node writes it.
+bool itg_tensor_is_state(const itg_tensor *tensor);
 // The single reader of a tensor that is not a graph output, or NULL.
 static inline itg_node *itg_tensor_only_user(const itg_tensor *tensor) {
   return tensor->user_count == 1 && !tensor->is_output ? tensor->users[0] : NULL;

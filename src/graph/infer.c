@@ -202,6 +202,8 @@ static itg_infer_rule *find_rule(int op) {
   case ITG_OP_GEMM:
   case ITG_OP_MATMUL_INTEGER: return itg_infer_matrix;
   case ITG_OP_CONV_INTEGER: return itg_infer_window;
+  case ITG_OP_ROPE:
+  case ITG_OP_ATTENTION: return itg_infer_attention;
   default: break;
   }
   if (op < ITG_OP_BATCH_NORM) return itg_infer_window;

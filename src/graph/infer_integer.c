@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "graph/infer_rules.h"
 #include "graph/integer_ops.h"
 
 enum { GEOMETRY_LIMIT = 1 << 30 }; // Window arithmetic of kernels stays within s32.
@@ -354,14 +355,29 @@ static itg_status infer_resize(const itg_node *node, itg_diagnostic *diagnostic)
 static itg_status infer_rope(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_tensor *x, *table;
   ITG_TRY(activation(node, 0, diagnostic, &x));
-  const int rank = x->shape.rank;
-  if (rank < 2 || x->shape.dims[rank - 1] % 2) FAIL_SHAPE("QRope works on [..,S,D] with an even D");
   for (int32_t i = 1; i <= 2; i++) {
-    ITG_TRY(constant(node, i, ITG_DTYPE_S32, 2, diagnostic, &table));
-    if (table->shape.dims[0] != x->shape.dims[rank - 2] || table->shape.dims[1] != x->shape.dims[rank - 1] / 2)
-      FAIL_SHAPE("cosine and sine tables must be [S,D/2]");
+    ITG_TRY(operand(node, i, diagnostic, &table));
+    if (table->dtype != ITG_DTYPE_S32)
+      ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "cosine and sine must be s32, not %s",
+               itg_dtype_name(table->dtype));
   }
+  ITG_TRY(itg_infer_rope_shape(node, diagnostic));
   return set_output(node, 0, &x->shape, diagnostic);
+}
+
+static itg_status infer_q_attention(const itg_node *node, itg_diagnostic *diagnostic) {
+  const itg_tensor *q, *new_row, *cache;
+  ITG_TRY(activation(node, ITG_ATTENTION_Q, diagnostic, &q));
+  for (int32_t i = 0; i < 2; i++) {
+    ITG_TRY(activation(node, ITG_ATTENTION_K + i, diagnostic, &new_row));
+    ITG_TRY(activation(node, ITG_ATTENTION_K_CACHE + i, diagnostic, &cache));
+    if (cache->dtype != new_row->dtype)
+      ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the cache %s must be %s like %s", cache->name,
+               itg_dtype_name(new_row->dtype), new_row->name);
+  }
+  itg_attention_shape shape;
+  ITG_TRY(itg_infer_attention_shape(node, diagnostic, &shape));
+  return set_output(node, 0, &q->shape, diagnostic);
 }
 
 static itg_status infer_embedding(const itg_node *node, itg_diagnostic *diagnostic) {
@@ -403,6 +419,7 @@ itg_status itg_infer_integer_node(const itg_node *node, itg_diagnostic *diagnost
   case ITG_OP_Q_RESIZE: return infer_resize(node, diagnostic);
   case ITG_OP_Q_ROPE: return infer_rope(node, diagnostic);
   case ITG_OP_Q_EMBEDDING: return infer_embedding(node, diagnostic);
+  case ITG_OP_Q_ATTENTION: return infer_q_attention(node, diagnostic);
   default:
     ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "%s is not an operation of the integer dialect",
              itg_op_name(node->op));

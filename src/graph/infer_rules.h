@@ -35,12 +35,22 @@ ITG_MUST_USE itg_status itg_infer_vector(const itg_node *node, int index, int64_
 // Checks 0 <= axis < rank of input 0.
 ITG_MUST_USE itg_status itg_infer_axis(const itg_node *node, int32_t axis, itg_diagnostic *diagnostic);
 
+// Shapes of attention, float or integer (ops.def): q, k, v, and caches and position where they are present. Gives the sizes.
+typedef struct itg_attention_shape {
+  int64_t block, heads, groups, dim, context; // T, H, G, D, C (T without caches)
+} itg_attention_shape;
+ITG_MUST_USE itg_status itg_infer_attention_shape(const itg_node *node, itg_diagnostic *diagnostic,
+                                                  itg_attention_shape *out);
+// x [..,S,H*D] against tables [S,D/2].
+ITG_MUST_USE itg_status itg_infer_rope_shape(const itg_node *node, itg_diagnostic *diagnostic);
+
 typedef itg_status itg_infer_rule(const itg_node *node, itg_diagnostic *diagnostic);
 itg_infer_rule itg_infer_elementwise;   // unary, binary, Where
 itg_infer_rule itg_infer_reduction;     // Reduce*, ArgMax, ArgMin, CumSum, TopK
 itg_infer_rule itg_infer_window;        // Conv, ConvTranspose, pools, ConvInteger
 itg_infer_rule itg_infer_matrix;        // FullyConnected, MatMul, Gemm, MatMulInteger
 itg_infer_rule itg_infer_normalisation; // norms, affine, softmax, Q/DQ
+itg_infer_rule itg_infer_attention;     // RotaryEmbedding, Attention
 itg_infer_rule itg_infer_movement;      // Reshape .. ReverseSequence
 
 #endif

@@ -30,12 +30,17 @@
 //   Q_RESIZE     0 x [N,H,W,C]   1 row index s32 [OH,2]   2 row weight s32 [OH] (of the second row, 0..2048)
 //                3 column index s32 [OW,2]   4 column weight s32 [OW].   nearest: weights all 0
 //                v = sum over 2x2 of (2048-w|w)*(2048-w|w)*x;  out = (v + 2^21) >> 22;  same encoding in and out
-//   Q_ROPE       0 x [..,S,D]   1 cos s32 Q30 [S,D/2]   2 sin s32 Q30 [S,D/2];  pairs (i, i + D/2)
+//   Q_ROPE       0 x [..,S,H*D]   1 cos s32 Q30 [S,D/2]   2 sin s32 Q30 [S,D/2];  pairs (i, i + D/2) of each head. The tables
+//                are constants or graph inputs (values beyond +-2^30 count as +-2^30).
+//   Q_ATTENTION  0 q [1,T,H*D] u8/u16   1 k [1,T,G*D] u8/u16   2 v [1,T,G*D] u8/u16   3 k cache [G,C,D]   4 v cache [G,C,D]
+//                5 position s32 [1], 0 .. C - T. The caches are states (itg_tensor_is_state) in the encodings of k and v.
 //   Q_EMBEDDING  0 ids s32/s64   1 rows s8 [V,D]   2 multiplier [V]   3 shift [V];  RQ(row code; row's M)
 //   MAX_POOL, RESHAPE, TRANSPOSE, CONCAT, SLICE, GATHER*, PAD (code), EXPAND, TILE, DEPTH_TO_SPACE, SPACE_TO_DEPTH, MIN,
 //   MAX, IDENTITY move or compare codes: all activations of such a node have the same encoding.
 #ifndef ITG_GRAPH_INTEGER_OPS_H
 #define ITG_GRAPH_INTEGER_OPS_H
+
+#include <stdint.h>
 
 enum {
   ITG_Q_CONV_X = 0,
@@ -47,5 +52,10 @@ enum {
   ITG_Q_CONV_NEGATIVE_SHIFT,
   ITG_Q_CONV_BLOCK_SCALE,
 };
+
+// Bound of an attention's weighted sum of values: u16 probabilities of a row sum to at most 2^16 plus half a code a key.
+static inline uint64_t itg_attention_value_bound(int64_t context, int64_t deviation) {
+  return ((uint64_t)65536 + (uint64_t)context / 2 + 1) * (uint64_t)deviation;
+}
 
 #endif

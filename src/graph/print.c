@@ -159,6 +159,11 @@ static void print_integer(list *attributes, const itg_node *node) {
     fprintf(item(attributes), "kind %d, shift %d, epsilon %" PRId64, (int)a->q_norm.kind, (int)a->q_norm.shift,
             a->q_norm.epsilon);
     break;
+  case ITG_OP_Q_ATTENTION:
+    fprintf(item(attributes), "score %.9g z%d, k %d, k shift %d, range %d:%d", a->q_attention.score_scale,
+            (int)a->q_attention.score_zero, (int)a->q_attention.k, (int)a->q_attention.k_shift, (int)a->q_attention.low,
+            (int)a->q_attention.high);
+    break;
   case ITG_OP_Q_RESIZE: break;
   default: print_requantize(attributes, &a->requantize); break;
   }
@@ -225,6 +230,7 @@ static void print_attributes(list *attributes, const itg_node *node, const itg_o
   case ITG_OP_GROUP_NORM:
   case ITG_OP_LP_NORM:
   case ITG_OP_LRN: print_norm(attributes, node); break;
+  case ITG_OP_ATTENTION: fprintf(item(attributes), "scale %.9g", a->attention.scale); break;
   case ITG_OP_RESIZE: print_resize(attributes, &a->resize, rank); break;
   case ITG_OP_CAST: fprintf(item(attributes), "to %s", itg_dtype_name((itg_dtype)a->cast.to)); break;
   default:

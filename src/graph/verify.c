@@ -153,9 +153,24 @@ static itg_status check_node_links(checker *check, const itg_node *node, intptr_
   return ITG_OK;
 }
 
+// Caches are states: graph inputs of their own, which no other node reads and which leave the graph nowhere else.
+static itg_status check_states(const itg_node *node, itg_diagnostic *diagnostic) {
+  if (node->op != ITG_OP_ATTENTION && node->op != ITG_OP_Q_ATTENTION) return ITG_OK;
+  for (int32_t i = ITG_ATTENTION_K_CACHE; i <= ITG_ATTENTION_V_CACHE; i++) {
+    const itg_tensor *cache = itg_node_input(node, i);
+    if (cache && (!cache->is_input || cache->is_output || cache->user_count != 1))
+      ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, node->name, "the cache %s must be a graph input that nothing else reads",
+               cache->name);
+  }
+  return ITG_OK;
+}
+
 static itg_status check_links(checker *check) {
   intptr_t position = 0;
-  ITG_FOR_EACH_NODE(node, check->graph) { ITG_TRY(check_node_links(check, node, ++position)); }
+  ITG_FOR_EACH_NODE(node, check->graph) {
+    ITG_TRY(check_node_links(check, node, ++position));
+    ITG_TRY(check_states(node, check->diagnostic));
+  }
   for (size_t i = 0; i < check->graph->tensor_count; i++) {
     const itg_tensor *tensor = check->graph->tensors[i];
     if (!tensor) continue;

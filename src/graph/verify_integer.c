@@ -238,12 +238,17 @@ static itg_status check_table(const itg_node *node, itg_diagnostic *diagnostic) 
   return ITG_OK;
 }
 
+itg_status itg_check_softmax_factor(const itg_node *node, int32_t k, int32_t shift, itg_diagnostic *diagnostic) {
+  if (k < 0 || shift < 1 || shift > 62)
+    ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name,
+             "factor %d must not be negative, shift %d must be in 1..62", k, shift);
+  return ITG_OK;
+}
+
 static itg_status check_softmax(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_q_softmax_attributes *softmax = &node->attributes.q_softmax;
   const itg_tensor *out = node->outputs[0];
-  if (softmax->k < 0 || softmax->k_shift < 1 || softmax->k_shift > 62)
-    ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name,
-             "factor %d must not be negative, shift %d must be in 1..62", softmax->k, softmax->k_shift);
+  ITG_TRY(itg_check_softmax_factor(node, softmax->k, softmax->k_shift, diagnostic));
   if (out->dtype == ITG_DTYPE_U16) {
     if (itg_zero_point(out) != 0)
       ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "16-bit probabilities have zero point 0");
@@ -269,19 +274,6 @@ static itg_status check_norm(const itg_node *node, itg_diagnostic *diagnostic) {
     if (gamma[i] == INT32_MIN) ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "a gamma of -2^31");
   }
   return itg_check_codes(node, node->outputs[0], norm->low, norm->high, diagnostic);
-}
-
-static itg_status check_rope(const itg_node *node, itg_diagnostic *diagnostic) {
-  for (int i = 1; i <= 2; i++) {
-    const int32_t *table = node->inputs[i]->data;
-    const int64_t count = node->inputs[i]->shape.dims[0] * node->inputs[i]->shape.dims[1];
-    for (int64_t j = 0; j < count; j++) {
-      if (llabs(table[j]) > (int64_t)1 << 30)
-        ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, node->name, "a cosine or sine of %d; 1 is 2^30", table[j]);
-    }
-  }
-  const uint64_t bound = (uint64_t)itg_code_deviation(node->inputs[0]) << 31;
-  return check_bounded_step(node, bound, true, diagnostic);
 }
 
 // Codes that move keep their meaning: one encoding for all activations of the node.
@@ -380,7 +372,8 @@ static itg_status check_node(const itg_node *node, itg_diagnostic *diagnostic) {
                                     .output_count = 1},
                         diagnostic));
     return itg_check_q_resize(node, diagnostic);
-  case ITG_OP_Q_ROPE: return check_rope(node, diagnostic);
+  case ITG_OP_Q_ROPE: return itg_check_q_rope(node, diagnostic);
+  case ITG_OP_Q_ATTENTION: return itg_check_q_attention(node, diagnostic);
   case ITG_OP_Q_EMBEDDING:
     ITG_TRY(itg_check_requantize_vectors(node, 2, 0, diagnostic));
     return itg_check_codes(node, node->outputs[0], node->attributes.requantize.low, node->attributes.requantize.high,
@@ -398,7 +391,8 @@ static itg_status check_node(const itg_node *node, itg_diagnostic *diagnostic) {
 static itg_status check_operands(const itg_node *node, itg_diagnostic *diagnostic) {
   const bool two = node->op == ITG_OP_Q_ADD || node->op == ITG_OP_Q_MUL || node->op == ITG_OP_Q_DIV ||
                    node->op == ITG_OP_Q_ADD_AFFINE || node->op == ITG_OP_Q_SOFTMAX;
-  for (int32_t i = 0; i < (two ? 2 : 1) && i < node->input_count; i++) {
+  const int32_t count = node->op == ITG_OP_Q_ATTENTION ? ITG_ATTENTION_V_CACHE + 1 : two ? 2 : 1;
+  for (int32_t i = 0; i < count && i < node->input_count; i++) {
     if (node->inputs[i]) ITG_TRY(check_activation(node->inputs[i], diagnostic));
   }
   for (int32_t i = 0; i < node->output_count; i++) {

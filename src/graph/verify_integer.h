@@ -9,6 +9,8 @@ enum {
   ITG_LIMIT_BLOCK_SCALE = 16,                 // Of LPBQ: 16 times an s4 code fits s8.
   ITG_LIMIT_SPATIAL = 1 << 20,                // Height and width of what a window slides over, padding included.
   ITG_LIMIT_NORM_CHANNELS = 8192,             // docs/ARITHMETIC.md section 4: the variance fits 61 bits.
+  ITG_LIMIT_HEAD = 1024,                      // Values of one attention head.
+  ITG_LIMIT_CONTEXT = 1 << 20,                // Positions of a cache.
 };
 
 // Checks what kernels rely on and shapes do not say: multipliers and shifts, code ranges, zero points, table entries,

@@ -16,6 +16,9 @@ ITG_MUST_USE itg_status itg_check_accumulator(const itg_node *node, uint64_t bou
 // low <= high, both codes of the output's type.
 ITG_MUST_USE itg_status itg_check_codes(const itg_node *node, const itg_tensor *output, int32_t low, int32_t high,
                                         itg_diagnostic *diagnostic);
+// Factor and shift of a softmax distance: 0 <= k, shift in 1..62.
+ITG_MUST_USE itg_status itg_check_softmax_factor(const itg_node *node, int32_t k, int32_t shift,
+                                                 itg_diagnostic *diagnostic);
 // Zero point of a tensor with one scale; 0 without an encoding.
 int32_t itg_zero_point(const itg_tensor *tensor);
 // Largest |code - zero point| of a tensor's type.
@@ -28,5 +31,9 @@ ITG_MUST_USE itg_status itg_check_q_average_pool(const itg_node *node, itg_diagn
 ITG_MUST_USE itg_status itg_check_max_pool(const itg_node *node, itg_diagnostic *diagnostic);
 // Row and column tables stay inside the image; weights are 0..2048.
 ITG_MUST_USE itg_status itg_check_q_resize(const itg_node *node, itg_diagnostic *diagnostic);
+// Tables of constants within +-2^30; the bound of the rotated codes.
+ITG_MUST_USE itg_status itg_check_q_rope(const itg_node *node, itg_diagnostic *diagnostic);
+// Both accumulators within their proven bounds; caches in the encodings of k and v.
+ITG_MUST_USE itg_status itg_check_q_attention(const itg_node *node, itg_diagnostic *diagnostic);
 
 #endif

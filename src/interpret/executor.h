@@ -118,6 +118,7 @@ ITG_DECLARE_EXECUTOR(row_norm)   // LAYER_NORM, RMS_NORM
 ITG_DECLARE_EXECUTOR(group_norm) // INSTANCE_NORM, GROUP_NORM
 ITG_DECLARE_EXECUTOR(softmax)    // SOFTMAX, LOG_SOFTMAX, HARDMAX
 ITG_DECLARE_EXECUTOR(resize)
+ITG_DECLARE_EXECUTOR(attention)
 ITG_DECLARE_EXECUTOR(quantize_linear)
 ITG_DECLARE_EXECUTOR(dequantize_linear)
 ITG_DECLARE_EXECUTOR(dynamic_quantize)
@@ -126,6 +127,7 @@ ITG_DECLARE_EXECUTOR(matmul_integer)
 #undef ITG_DECLARE_EXECUTOR
 // Operations that only need f32 and prepare nothing.
 itg_status itg_prepare_norm(const itg_call *call, itg_preparation *preparation, itg_diagnostic *diagnostic);
+itg_status itg_run_rope(const itg_call *call, itg_diagnostic *diagnostic);
 itg_status itg_run_affine(const itg_call *call, itg_diagnostic *diagnostic);
 itg_status itg_run_add_affine(const itg_call *call, itg_diagnostic *diagnostic);
 itg_status itg_run_lp_norm(const itg_call *call, itg_diagnostic *diagnostic);

@@ -33,7 +33,8 @@ ITG_MUST_USE itg_status itg_interpreter_state_create(const itg_interpreter *inte
 void itg_interpreter_state_destroy(itg_interpreter_state *state);
 
 // Runs one sample. inputs[i]: dense data of graph->inputs[i] (its dtype and shape). outputs[i], when not NULL, receives
-// graph->outputs[i]. The observer (may be NULL) also sees the graph inputs, before the first node.
+// graph->outputs[i]. inputs[i] of a state (itg_tensor_is_state) is read and written, or NULL: there is no past and nothing is
+// kept, whatever the position says. The observer (may be NULL) also sees the graph inputs, before the first node.
 ITG_MUST_USE itg_status itg_interpreter_run(itg_interpreter_state *state, const void *const *inputs,
                                             void *const *outputs, itg_interpreter_observer observer, void *context,
                                             itg_diagnostic *diagnostic);

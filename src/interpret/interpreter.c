@@ -426,7 +426,9 @@ static itg_status run_steps(itg_interpreter_state *state, const void *const *inp
   const itg_graph *graph = interpreter->graph;
   for (int32_t i = 0; i < graph->input_count; i++) {
     state->inputs[i] = inputs[i];
-    if (by->observer && !by->observer(by->context, graph->inputs[i], inputs[i]))
+    if (!inputs[i] && !itg_tensor_is_state(graph->inputs[i]))
+      ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, graph->inputs[i]->name, "the input has no data");
+    if (inputs[i] && by->observer && !by->observer(by->context, graph->inputs[i], inputs[i]))
       ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, graph->inputs[i]->name, "stopped by the observer");
   }
   for (int64_t t = 0; t < interpreter->step_count; t++) {

@@ -34,6 +34,8 @@ static const struct {
     {ITG_OP_SOFTMAX, EXECUTOR(softmax, 0)},
     {ITG_OP_LOG_SOFTMAX, EXECUTOR(softmax, 0)},
     {ITG_OP_HARDMAX, EXECUTOR(softmax, 0)},
+    {ITG_OP_ROPE, {itg_prepare_norm, itg_run_rope, 0}},
+    {ITG_OP_ATTENTION, EXECUTOR(attention, 0)},
     {ITG_OP_RESIZE, EXECUTOR(resize, 0)},
     {ITG_OP_QUANTIZE_LINEAR, EXECUTOR(quantize_linear, 0)},
     {ITG_OP_DEQUANTIZE_LINEAR, EXECUTOR(dequantize_linear, 0)},

@@ -135,11 +135,20 @@ typedef struct itg_resize_task { // Q_RESIZE; NHWC
   const int32_t *row_index, *row_weight, *column_index, *column_weight;
 } itg_resize_task;
 
-typedef struct itg_rope_task { // Q_ROPE over [rows, length, dim]
-  int64_t rows, length, dim;
+typedef struct itg_rope_task { // Q_ROPE over [rows, length, heads*dim]; inputs[1], inputs[2]: tables [length, dim/2]
+  int64_t rows, length, heads, dim;
   int32_t in_type, out_type, in_zero, out_zero, low, high, multiplier, shift, pre_shift;
-  const int32_t *cosine, *sine;
 } itg_rope_task;
+
+// Q_ATTENTION: q, k, v [block, heads or groups, dim], caches [groups, context, dim], position [1]. Writes the new rows of
+// k and v into the caches, which are inputs[3] and inputs[4].
+typedef struct itg_attention_task {
+  int64_t block, heads, groups, dim, context;
+  int32_t q_type, k_type, v_type, out_type, q_zero, k_zero, v_zero, out_zero, low, high;
+  int32_t score_multiplier, score_shift, score_pre_shift, score_zero, score_wide; // pre_shift 0 where not wide
+  int32_t k_factor, k_shift;
+  int32_t multiplier, shift, pre_shift, wide;
+} itg_attention_task;
 
 typedef struct itg_embedding_task { // Q_EMBEDDING: out [count, dim]
   int64_t count, dim, vocabulary;
@@ -188,6 +197,7 @@ typedef struct itg_task {
     itg_norm_task norm;
     itg_resize_task resize;
     itg_rope_task rope;
+    itg_attention_task attention;
     itg_embedding_task embedding;
     itg_copy_task copy;
     itg_concat_task concat;

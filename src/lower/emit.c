@@ -74,9 +74,11 @@ itg_status itg_emit_factor(const itg_legalizer *l, const itg_node *node, double 
 
 itg_status itg_emit_requantize(const itg_legalizer *l, const itg_node *node, double factor, uint64_t bound,
                                const itg_tensor *output, itg_requantize_attributes *attributes) {
-  ITG_TRY(itg_emit_factor(l, node, factor, &attributes->multiplier, &attributes->shift));
+  // The multiplier acts on what the pre-shift leaves: a factor far below 2^-32 is no zero when the accumulator is wide.
   attributes->pre_shift = itg_pre_shift_for_bound(bound);
   attributes->wide = attributes->pre_shift > 0;
+  ITG_TRY(itg_emit_factor(l, node, ldexp(factor, attributes->pre_shift), &attributes->multiplier, &attributes->shift));
+  attributes->shift += attributes->pre_shift;
   if (attributes->shift - attributes->pre_shift < 1)
     ITG_FAIL(l->diagnostic, ITG_ERROR_QUANTIZATION, node->name,
              "the accumulator (up to %g) does not fit the output's scale", (double)bound);

@@ -90,6 +90,7 @@ itg_lower_function itg_lower_table, itg_lower_pow;                              
 itg_lower_function itg_lower_average_pool, itg_lower_reduce, itg_lower_reduce_max;    // lower_reduce.c
 itg_lower_function itg_lower_softmax, itg_lower_norm;                                 // lower_norm.c
 itg_lower_function itg_lower_move, itg_lower_gather, itg_lower_identity;              // lower_move.c
+itg_lower_function itg_lower_rope, itg_lower_attention;                               // lower_attention.c
 itg_lower_function itg_lower_resize;                                                  // lower_resize.c
 
 // y = x*gain + offset with one entry for all (count 1) or one a channel (count = last dimension); low and high clamp the
@@ -104,6 +105,10 @@ ITG_MUST_USE itg_status itg_affine_integers(const itg_legalizer *l, const itg_no
 // Q_MUL of two activations into y, with an extra real factor.
 ITG_MUST_USE itg_status itg_emit_mul(itg_legalizer *l, const itg_node *node, itg_tensor *a, itg_tensor *b,
                                      itg_tensor *y, double factor);
+
+// Q16 log2 units of one code of a softmax's input. A scale so coarse that one code is more than 2^14 nats makes every other key
+// 0 anyway.
+double itg_softmax_factor(double scale);
 
 // A table of the function into y; alpha and beta as in itg_unary_evaluate.
 ITG_MUST_USE itg_status itg_emit_table(itg_legalizer *l, const itg_node *node, itg_op function, double alpha,

@@ -38,6 +38,8 @@ static itg_lower_function *function_for(itg_op op) {
   case ITG_OP_LAYER_NORM:
   case ITG_OP_RMS_NORM:
   case ITG_OP_LP_NORM: return itg_lower_norm;
+  case ITG_OP_ROPE: return itg_lower_rope;
+  case ITG_OP_ATTENTION: return itg_lower_attention;
   case ITG_OP_RESIZE: return itg_lower_resize;
   case ITG_OP_IDENTITY: return itg_lower_identity;
   case ITG_OP_CAST: return lower_cast;
@@ -71,10 +73,23 @@ static const itg_tensor *number_behind(const itg_tensor *input) {
   return number;
 }
 
+// True for a graph input that is nothing but a table of cosines or sines, which integer graphs take as s32 Q30.
+static bool is_rope_table(const itg_tensor *input) {
+  for (int32_t u = 0; u < input->user_count; u++) {
+    if (input->users[u]->op != ITG_OP_ROPE || input->users[u]->inputs[0] == input) return false;
+  }
+  return input->user_count > 0 && !input->is_output;
+}
+
 static itg_status create_input(itg_legalizer *l, const itg_tensor *input) {
   const itg_tensor *number = number_behind(input);
   itg_tensor stand_in = *input;
   if (number) stand_in.encoding = number->encoding;
+  if (is_rope_table(input)) {
+    stand_in.encoding = NULL;
+    stand_in.dtype = ITG_DTYPE_S32;
+    number = input;
+  }
   itg_tensor *tensor = itg_emit_tensor(l, number ? &stand_in : input);
   ITG_TRY_MEMORY(tensor && itg_graph_add_input(l->graph, tensor), l->diagnostic);
   return ITG_OK;
@@ -104,7 +119,7 @@ static itg_status create_tensors(itg_legalizer *l) {
   const itg_graph *source = l->source;
   for (int32_t i = 0; i < source->input_count; i++) {
     const itg_tensor *input = source->inputs[i];
-    if (!input->encoding && itg_dtype_is_float(input->dtype) && input->user_count > 0)
+    if (!input->encoding && itg_dtype_is_float(input->dtype) && input->user_count > 0 && !is_rope_table(input))
       ITG_FAIL(l->diagnostic, ITG_ERROR_UNSUPPORTED, input->name, "the graph input is %s and not quantized",
                itg_dtype_name(input->dtype));
     ITG_TRY(create_input(l, input));

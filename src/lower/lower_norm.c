@@ -24,11 +24,11 @@ static itg_status bring_back(itg_legalizer *l, const itg_node *node, itg_tensor 
   return itg_emit_transpose(l, node->name, x, inverse, y);
 }
 
+double itg_softmax_factor(double scale) { return fmin(scale, 16384) * M_LOG2E * 65536; }
+
 static itg_status emit_softmax(itg_legalizer *l, const itg_node *node, itg_tensor *x, itg_tensor *y) {
   itg_q_softmax_attributes attributes = {.low = itg_code_min(y->dtype), .high = itg_code_max(y->dtype), .shift = 1};
-  // w = d*s*log2(e) in Q16. A scale so coarse that one code is more than 2^14 nats makes every other key 0 anyway.
-  const double factor = fmin(itg_scale_of(x), 16384) * M_LOG2E * 65536;
-  ITG_TRY(itg_emit_factor(l, node, factor, &attributes.k, &attributes.k_shift));
+  ITG_TRY(itg_emit_factor(l, node, itg_softmax_factor(itg_scale_of(x)), &attributes.k, &attributes.k_shift));
   itg_tensor *result = y;
   if (y->dtype == ITG_DTYPE_U8) {
     // The kernels cut e*R, which is Q47 of the probability, to Q30.

@@ -22,6 +22,7 @@ typedef struct network_planner {
   itg_map numbers;     // Address of a tensor -> number of its root + 1. Aliases share their root's number.
   itg_buffer *buffers; // By number.
   size_t *packed;      // By number: 1 + index of `constants`; 0 for activations.
+  bool *is_state;      // By number.
   size_t count, capacity;
 } network_planner;
 
@@ -54,6 +55,12 @@ static itg_status add_buffer(network_planner *planner, itg_tensor *const *slot, 
     planner->constants[planner->plan->constant_count] = (itg_plan_constant){tensor->data, bytes, 0};
     planner->packed[number] = ++planner->plan->constant_count;
   }
+  if (itg_tensor_is_state(tensor)) {
+    planner->is_state[number] = true;
+    planner->buffers[number].offset = planner->plan->state_bytes;
+    if (!itg_checked_add(planner->plan->state_bytes, size, &planner->plan->state_bytes))
+      ITG_FAIL(planner->diagnostic, ITG_ERROR_LIMIT, tensor->name, "the states do not fit the address space");
+  }
   return set_number(planner, slot, number);
 }
 
@@ -81,7 +88,7 @@ static itg_status choose_kernel(network_planner *planner, itg_step *step, uint32
 }
 
 // Rough speed of one core: multiply-accumulates and elements in 8 nanoseconds, measured on the kernels of each kind.
-static int64_t estimate_cost(const itg_step *step) {
+int64_t itg_plan_cost(const itg_step *step) {
   static const int products[ITG_ISA_COUNT] = {
       [ITG_ISA_REFERENCE] = 4,     [ITG_ISA_AVX2] = 400, [ITG_ISA_AVXVNNI] = 800,
       [ITG_ISA_AVX512VNNI] = 1600, [ITG_ISA_NEON] = 200, [ITG_ISA_NEON_DOTPROD] = 400};
@@ -107,7 +114,7 @@ static itg_status add_steps(network_planner *planner, uint32_t isa_mask) {
     for (int32_t i = 0; i < node->output_count; i++) ITG_TRY(add_buffer(planner, &node->outputs[i], now));
     step->multiply_accumulates = itg_plan_multiply_accumulates(node);
     ITG_TRY(choose_kernel(planner, step, isa_mask));
-    step->cost = estimate_cost(step);
+    step->cost = itg_plan_cost(step);
     plan->step_count++;
   }
   return ITG_OK;
@@ -123,14 +130,14 @@ static itg_status place_buffers(network_planner *planner) {
     if (planner->packed[i]) {
       planner->buffers[i].offset = planner->constants[planner->packed[i] - 1].offset = plan->packed_bytes;
       plan->packed_bytes += planner->buffers[i].size;
-    } else {
+    } else if (!planner->is_state[i]) {
       active[active_count++] = planner->buffers[i];
     }
   }
   const itg_status status = itg_memory_place(active, active_count, planner->diagnostic, &plan->activation_bytes);
   active_count = 0;
   for (size_t i = 0; i < planner->count; i++) {
-    if (!planner->packed[i]) planner->buffers[i].offset = active[active_count++].offset;
+    if (!planner->packed[i] && !planner->is_state[i]) planner->buffers[i].offset = active[active_count++].offset;
   }
   free(active);
   return status;
@@ -142,7 +149,10 @@ static itg_status places_of(const network_planner *planner, itg_tensor *const *t
   ITG_TRY_MEMORY(places, planner->diagnostic);
   for (int32_t i = 0; i < count; i++) {
     const size_t number = number_of(planner, tensors[i]);
-    places[i] = (itg_place){planner->buffers[number].offset, planner->packed[number] != 0};
+    const itg_memory memory = planner->packed[number]     ? ITG_MEMORY_PACKED
+                              : planner->is_state[number] ? ITG_MEMORY_STATE
+                                                          : ITG_MEMORY_WORKSPACE;
+    places[i] = (itg_place){planner->buffers[number].offset, memory};
   }
   *out = places;
   return ITG_OK;
@@ -160,7 +170,9 @@ static itg_status prepare(network_planner *planner) {
   planner->constants = itg_arena_array(&plan->arena, planner->capacity, sizeof *planner->constants);
   planner->buffers = calloc(planner->capacity + 1, sizeof *planner->buffers);
   planner->packed = calloc(planner->capacity + 1, sizeof *planner->packed);
-  ITG_TRY_MEMORY(planner->steps && planner->constants && planner->buffers && planner->packed, planner->diagnostic);
+  planner->is_state = calloc(planner->capacity + 1, sizeof *planner->is_state);
+  ITG_TRY_MEMORY(planner->steps && planner->constants && planner->buffers && planner->packed && planner->is_state,
+                 planner->diagnostic);
   plan->steps = planner->steps;
   plan->constants = planner->constants;
   return ITG_OK;
@@ -198,6 +210,7 @@ itg_status itg_plan_create(const itg_graph *graph, uint32_t isa_mask, itg_diagno
   itg_map_free(&planner.numbers);
   free(planner.buffers);
   free(planner.packed);
+  free(planner.is_state);
   if (status != ITG_OK) {
     itg_plan_destroy(planner.plan);
     return status;

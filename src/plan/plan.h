@@ -8,10 +8,12 @@
 
 enum { ITG_PLAN_MAX_STEPS = 1 << 16 }; // Placing buffers takes quadratic time.
 
-// Where a tensor lies: in a session's workspace, or (constants that kernels read like activations) in the packed block.
+// Where a tensor lies: in a session's workspace, in the packed block (constants that kernels read like activations), or in
+// the session's states, which keep their contents from run to run.
+typedef enum itg_memory { ITG_MEMORY_WORKSPACE = 0, ITG_MEMORY_PACKED, ITG_MEMORY_STATE } itg_memory;
 typedef struct itg_place {
   size_t offset;
-  bool packed;
+  itg_memory memory;
 } itg_place;
 
 typedef struct itg_step {
@@ -35,6 +37,7 @@ typedef struct itg_plan {
   const itg_place *inputs, *outputs;         // Of the graph.
   size_t activation_bytes;                   // Of a workspace, without scratch; a multiple of 64.
   size_t scratch_bytes;                      // For each thread; a multiple of 64.
+  size_t state_bytes;                        // A multiple of 64.
   size_t packed_bytes;                       // A multiple of 64.
   const struct itg_plan_constant *constants; // Copied into the packed block.
   size_t constant_count;
@@ -46,5 +49,8 @@ ITG_MUST_USE itg_status itg_plan_create(const itg_graph *graph, uint32_t isa_mas
 void itg_plan_destroy(itg_plan *plan); // NULL is allowed.
 // Writes packed_bytes bytes at `packed` (64-byte aligned), which any number of sessions may then read.
 void itg_plan_pack(const itg_plan *plan, void *packed);
+
+// Rough nanoseconds of a step on one core; its node, kernel and multiply_accumulates are set.
+int64_t itg_plan_cost(const itg_step *step);
 
 #endif

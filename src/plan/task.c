@@ -221,9 +221,11 @@ static void plan_rope(const itg_node *node, itg_rope_task *task) {
   const itg_requantize_attributes *rq = &node->attributes.requantize;
   const itg_tensor *x = node->inputs[0], *out = node->outputs[0];
   const int rank = x->shape.rank;
+  const int64_t dim = 2 * node->inputs[1]->shape.dims[1];
   *task = (itg_rope_task){.rows = itg_plan_product(&x->shape, 0, rank - 2),
                           .length = x->shape.dims[rank - 2],
-                          .dim = x->shape.dims[rank - 1],
+                          .heads = x->shape.dims[rank - 1] / dim,
+                          .dim = dim,
                           .in_type = (int32_t)x->dtype,
                           .out_type = (int32_t)out->dtype,
                           .in_zero = itg_plan_zero(x),
@@ -232,9 +234,40 @@ static void plan_rope(const itg_node *node, itg_rope_task *task) {
                           .high = rq->high,
                           .multiplier = rq->multiplier,
                           .shift = rq->shift,
-                          .pre_shift = rq->pre_shift,
-                          .cosine = data_of(node, 1),
-                          .sine = data_of(node, 2)};
+                          .pre_shift = rq->pre_shift};
+}
+
+static void plan_attention(const itg_node *node, itg_attention_task *task) {
+  const itg_q_attention_attributes *a = &node->attributes.q_attention;
+  const itg_tensor *q = node->inputs[ITG_ATTENTION_Q], *k = node->inputs[ITG_ATTENTION_K];
+  const itg_tensor *v = node->inputs[ITG_ATTENTION_V], *out = node->outputs[0];
+  const itg_shape *cache = &node->inputs[ITG_ATTENTION_K_CACHE]->shape;
+  *task = (itg_attention_task){.block = q->shape.dims[1],
+                               .heads = q->shape.dims[2] / cache->dims[2],
+                               .groups = cache->dims[0],
+                               .dim = cache->dims[2],
+                               .context = cache->dims[1],
+                               .q_type = (int32_t)q->dtype,
+                               .k_type = (int32_t)k->dtype,
+                               .v_type = (int32_t)v->dtype,
+                               .out_type = (int32_t)out->dtype,
+                               .q_zero = itg_plan_zero(q),
+                               .k_zero = itg_plan_zero(k),
+                               .v_zero = itg_plan_zero(v),
+                               .out_zero = itg_plan_zero(out),
+                               .low = a->low,
+                               .high = a->high,
+                               .score_multiplier = a->score_multiplier,
+                               .score_shift = a->score_shift,
+                               .score_pre_shift = a->score_wide ? a->score_pre_shift : 0,
+                               .score_zero = a->score_zero,
+                               .score_wide = a->score_wide,
+                               .k_factor = a->k,
+                               .k_shift = a->k_shift,
+                               .multiplier = a->multiplier,
+                               .shift = a->shift,
+                               .pre_shift = a->wide ? a->pre_shift : 0,
+                               .wide = a->wide};
 }
 
 static void plan_embedding(const itg_node *node, itg_embedding_task *task) {
@@ -277,6 +310,7 @@ itg_status itg_plan_task(const itg_node *node, itg_arena *arena, itg_diagnostic 
   case ITG_OP_Q_NORM: plan_norm(node, &out->norm); return ITG_OK;
   case ITG_OP_Q_RESIZE: itg_plan_resize(node, &out->resize); return ITG_OK;
   case ITG_OP_Q_ROPE: plan_rope(node, &out->rope); return ITG_OK;
+  case ITG_OP_Q_ATTENTION: plan_attention(node, &out->attention); return ITG_OK;
   case ITG_OP_Q_EMBEDDING: plan_embedding(node, &out->embedding); return ITG_OK;
   case ITG_OP_RESHAPE:
   case ITG_OP_IDENTITY:
@@ -306,6 +340,8 @@ int32_t itg_plan_operand_count(const itg_node *node) {
   case ITG_OP_MAX:
   case ITG_OP_GATHER: return 2;
   case ITG_OP_Q_SOFTMAX: return itg_node_input(node, 1) ? 2 : 1;
+  case ITG_OP_Q_ROPE: return 3;
+  case ITG_OP_Q_ATTENTION: return ITG_ATTENTION_POSITION + 1;
   default: return 1;
   }
 }
@@ -335,6 +371,8 @@ int64_t itg_plan_multiply_accumulates(const itg_node *node) {
   case ITG_OP_Q_CONV_TRANSPOSE: return count_of(x) * itg_plan_product(weight, 0, 3);
   case ITG_OP_Q_FULLY_CONNECTED: return count_of(out) * weight->dims[1];
   case ITG_OP_Q_MATMUL: return count_of(out) * x->shape.dims[x->shape.rank - 1];
+  // Half of the context, on average, for the scores and as much for the values.
+  case ITG_OP_Q_ATTENTION: return count_of(out) * node->inputs[ITG_ATTENTION_K_CACHE]->shape.dims[1];
   default: return 0;
   }
 }

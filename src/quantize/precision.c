@@ -42,6 +42,10 @@ static void apply_arithmetic(itg_quantize_plan *plan) {
       want(plan, node->inputs[0], 16);
       want(plan, node->outputs[0], 16);
       break;
+    case ITG_OP_ATTENTION: // The scores; queries keep 16 bits, as their product is what attention decides by.
+      want(plan, node->inputs[ITG_ATTENTION_Q], 16);
+      if (node->output_count > 1) want(plan, node->outputs[1], 16);
+      break;
     case ITG_OP_LAYER_NORM:
     case ITG_OP_RMS_NORM:
     case ITG_OP_LP_NORM: want(plan, node->inputs[0], 16); break;
@@ -101,12 +105,18 @@ static void propagate_through_views(itg_quantize_plan *plan) {
   }
 }
 
-// True when every reader takes the tensor as the second operand of a MatMul, directly or through a view.
+static bool is_key_or_value(const itg_node *node, const itg_tensor *tensor) {
+  return node->op == ITG_OP_ATTENTION && node->inputs[ITG_ATTENTION_Q] != tensor &&
+         (node->inputs[ITG_ATTENTION_K] == tensor || node->inputs[ITG_ATTENTION_V] == tensor);
+}
+
+// True when every reader takes the tensor as the second operand of a MatMul or attention, directly or through a view.
 static bool only_second_operand(const itg_quantize_plan *plan, const itg_tensor *tensor) {
   if (tensor->user_count == 0 || tensor->is_output || tensor->is_input) return false;
   for (int32_t u = 0; u < tensor->user_count; u++) {
     const itg_node *user = tensor->users[u];
     if (user->op == ITG_OP_MATMUL && user->inputs[0] != tensor) continue;
+    if (is_key_or_value(user, tensor)) continue;
     const itg_activation_entry *output = itg_plan_entry(plan, user->outputs[0]);
     if (!itg_op_moves_codes(user->op) || user->op == ITG_OP_CONCAT || !output || !output->symmetric) return false;
   }
@@ -117,7 +127,10 @@ static void apply_second_operands(itg_quantize_plan *plan) {
   for (itg_node *node = plan->graph->last; node; node = node->previous) {
     itg_activation_entry *entry = itg_plan_entry(plan, node->outputs[0]);
     if (!entry || node->op == ITG_OP_SOFTMAX || !only_second_operand(plan, node->outputs[0])) continue;
-    entry->bits = 8;
+    // A recipe may ask for caches of 16 bits.
+    const bool wide =
+        entry->chosen && entry->bits == 16 && is_key_or_value(node->outputs[0]->users[0], node->outputs[0]);
+    if (!wide) entry->bits = 8;
     entry->symmetric = true;
   }
 }

@@ -75,6 +75,7 @@ static itg_status add_entries(itg_quantize_plan *plan, itg_diagnostic *diagnosti
     if (!tensor) continue;
     tensor->index = -1;
     if (tensor->data || tensor->dtype != ITG_DTYPE_F32 || (!tensor->producer && !tensor->is_input)) continue;
+    if (itg_tensor_is_state(tensor)) continue; // Its encoding is that of what is written into it.
     const itg_tensor_statistics *statistics = itg_statistics_of(plan->statistics, tensor);
     size_t count;
     if (!statistics && itg_shape_count(&tensor->shape, &count) && count > 0)
@@ -82,6 +83,17 @@ static itg_status add_entries(itg_quantize_plan *plan, itg_diagnostic *diagnosti
     ITG_TRY(itg_plan_add(plan, tensor, statistics, diagnostic));
   }
   return ITG_OK;
+}
+
+// Caches hold the codes of the keys and values that were written into them.
+static void encode_caches(const itg_graph *graph) {
+  ITG_FOR_EACH_NODE(node, graph) {
+    if (node->op != ITG_OP_ATTENTION) continue;
+    for (int32_t i = 0; i < 2; i++) {
+      itg_tensor *cache = itg_node_input(node, ITG_ATTENTION_K_CACHE + i);
+      if (cache) cache->encoding = node->inputs[ITG_ATTENTION_K + i]->encoding;
+    }
+  }
 }
 
 static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic, itg_graph **twin) {
@@ -92,6 +104,7 @@ static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic, itg_g
   itg_plan_groups(plan);
   ITG_TRY(itg_plan_ranges(plan, diagnostic));
   ITG_TRY(itg_plan_moves(plan, diagnostic));
+  encode_caches(plan->graph);
   if (twin) ITG_TRY(itg_graph_clone(plan->graph, diagnostic, twin));
   return itg_plan_weights(plan, diagnostic);
 }

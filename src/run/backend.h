@@ -25,6 +25,10 @@ typedef struct itg_backend {
   itg_status (*run)(void *state, itg_diagnostic *diagnostic);
   // As run, and shows every step. NULL: the backend does not run step by step.
   void (*run_observed)(void *state, itg_step_observer observer, void *context);
+  // For graphs with states (plan/block.h): the block of the following runs, at the position where it starts. The caller
+  // checked rows and position. NULL: the backend has no such graphs, which its query refuses.
+  itg_status (*set_block)(void *state, size_t rows, itg_block_outputs outputs, size_t position,
+                          itg_diagnostic *diagnostic);
   size_t (*step_count)(const void *state);
   void (*step)(const void *state, size_t index, itg_step_info *out); // index < step_count
   const char *(*processor)(const void *state);                       // What runs it: "avx512vnni", ..

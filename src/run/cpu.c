@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/parallel.h"
+#include "plan/block.h"
 #include "plan/memory.h"
 #include "run/backend.h"
 
@@ -22,6 +23,13 @@ typedef struct cpu_state {
   double *microseconds;   // By step; NULL without profile.
   int thread_count;
   const char *processor;
+  // Graphs with states. The steps of blocks that come again and again are kept: one row, and the last number that was neither
+  // one nor all.
+  itg_block_info block;
+  itg_step *single, *partial;
+  size_t partial_rows;
+  size_t rows; // Of the current block.
+  itg_block_outputs outputs_wanted;
 } cpu_state;
 
 int itg_cpu_has(const char *name) {
@@ -50,8 +58,10 @@ static itg_status plan_of(const itg_model *model, const itg_session_options *opt
 }
 
 static itg_status query(const itg_model *model, const itg_session_options *options, itg_diagnostic *diagnostic) {
-  const itg_plan *plan;
-  return plan_of(model, options, diagnostic, &plan);
+  const itg_plan *plan = NULL;
+  itg_block_info block;
+  ITG_TRY(plan_of(model, options, diagnostic, &plan));
+  return itg_plan_block_info(plan, diagnostic, &block);
 }
 
 static int thread_count_of(const itg_session_options *options) {
@@ -64,14 +74,22 @@ static itg_status workspace_size(const itg_model *model, const itg_session_optio
   ITG_TRY(plan_of(model, options, diagnostic, &plan));
   size_t scratch, total;
   if (!itg_checked_multiply(plan->scratch_bytes, (size_t)thread_count_of(options), &scratch) ||
-      !itg_checked_add(scratch, plan->activation_bytes, &total) || total > SIZE_MAX / 2)
+      !itg_checked_add(scratch, plan->activation_bytes, &total) || !itg_checked_add(total, plan->state_bytes, &total) ||
+      total > SIZE_MAX / 2)
     ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "the workspace does not fit the address space");
   *out = total;
   return ITG_OK;
 }
 
+// The workspace holds the activations, the threads' scratch and the states.
 static void *place(const cpu_state *state, const itg_place *at) {
-  return at->packed ? (uint8_t *)state->program->packed + at->offset : state->workspace + at->offset;
+  const itg_plan *plan = state->program->plan;
+  switch (at->memory) {
+  case ITG_MEMORY_PACKED: return (uint8_t *)state->program->packed + at->offset;
+  case ITG_MEMORY_STATE:
+    return state->workspace + plan->activation_bytes + plan->scratch_bytes * (size_t)state->thread_count + at->offset;
+  default: return state->workspace + at->offset;
+  }
 }
 
 // Name of the highest instruction set that some step uses.
@@ -114,6 +132,18 @@ static void fill_calls(cpu_state *state) {
   }
 }
 
+// Room for the steps of partial blocks, so that running needs no memory.
+static itg_status prepare_blocks(cpu_state *state, itg_diagnostic *diagnostic) {
+  const itg_plan *plan = state->program->plan;
+  ITG_TRY(itg_plan_block_info(plan, diagnostic, &state->block));
+  if (!state->block.rows) return ITG_OK;
+  state->single = calloc(plan->step_count + 1, sizeof *state->single);
+  state->partial = calloc(plan->step_count + 1, sizeof *state->partial);
+  ITG_TRY_MEMORY(state->single && state->partial, diagnostic);
+  state->rows = (size_t)state->block.rows;
+  return itg_plan_block_steps(plan, &state->block, 1, diagnostic, state->single);
+}
+
 static itg_status prepare(cpu_state *state, const itg_session_options *options, itg_diagnostic *diagnostic) {
   uint32_t mask;
   ITG_TRY(isa_mask_of(options, diagnostic, &mask));
@@ -130,6 +160,7 @@ static itg_status prepare(cpu_state *state, const itg_session_options *options, 
   }
   ITG_TRY(allocate_calls(state, options->profile != 0, diagnostic));
   fill_calls(state);
+  ITG_TRY(prepare_blocks(state, diagnostic));
   state->processor = name_processor(state->program->plan);
   return ITG_OK;
 }
@@ -143,6 +174,8 @@ static void destroy(void *context) {
   free(state->outputs);
   free(state->calls);
   free(state->microseconds);
+  free(state->single);
+  free(state->partial);
   free(state);
 }
 
@@ -201,34 +234,83 @@ static double now(void) {
   return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
 }
 
-static void run_step(const cpu_state *state, size_t index) {
-  const itg_plan *plan = state->program->plan;
-  const itg_step *step = &plan->steps[index];
-  split parts = {step, &state->calls[index], part_count(state, step), plan->scratch_bytes};
+static void run_step(const cpu_state *state, size_t index, const itg_step *step, const itg_kernel_call *call,
+                     double *before) {
+  split parts = {step, call, part_count(state, step), state->program->plan->scratch_bytes};
   itg_parallel_for(state->pool, parts.count, run_part, &parts);
+  if (state->microseconds) {
+    const double after = now();
+    state->microseconds[index] = after - *before;
+    *before = after;
+  }
+}
+
+// Bytes of one row of a tensor that has rows, 0 for others.
+static size_t row_bytes(const cpu_state *state, const itg_tensor *tensor) {
+  size_t bytes = 0;
+  if (!itg_tensor_has_rows(tensor, state->block.rows)) return 0;
+  if (!itg_shape_bytes(&tensor->shape, tensor->dtype, &bytes)) return 0; // The plan has placed it: it fits.
+  return bytes / (size_t)state->block.rows;
+}
+
+// A step of the tail for the block's last row: the same memory, from that row on.
+static void run_last_row(const cpu_state *state, size_t index, double *before) {
+  const itg_step *step = &state->single[index];
+  itg_kernel_call call = state->calls[index];
+  const void *inputs[ITG_ATTENTION_POSITION + 1];
+  void *outputs[2];
+  for (int32_t i = 0; i < step->input_count; i++)
+    inputs[i] = (const uint8_t *)call.inputs[i] + (state->rows - 1) * row_bytes(state, step->node->inputs[i]);
+  for (int32_t i = 0; i < step->output_count; i++)
+    outputs[i] = (uint8_t *)call.outputs[i] + (state->rows - 1) * row_bytes(state, step->node->outputs[i]);
+  call.inputs = inputs;
+  call.outputs = outputs;
+  run_step(state, index, step, &call, before);
+}
+
+static const itg_step *steps_of(const cpu_state *state) {
+  if (!state->block.rows || state->rows == (size_t)state->block.rows) return state->program->plan->steps;
+  return state->rows == 1 ? state->single : state->partial;
 }
 
 static itg_status run(void *context, itg_diagnostic *diagnostic) {
   (void)diagnostic;
   const cpu_state *state = context;
   const itg_plan *plan = state->program->plan;
+  const itg_step *steps = steps_of(state);
+  const bool whole = !state->block.rows || state->outputs_wanted == ITG_BLOCK_ALL_ROWS;
+  const size_t count = whole ? plan->step_count : state->block.tail;
   double before = state->microseconds ? now() : 0;
-  for (size_t i = 0; i < plan->step_count; i++) {
-    run_step(state, i);
-    if (state->microseconds) {
-      const double after = now();
-      state->microseconds[i] = after - before;
-      before = after;
-    }
+  for (size_t i = 0; i < count; i++) run_step(state, i, &steps[i], &state->calls[i], &before);
+  for (size_t i = count; i < plan->step_count && state->outputs_wanted == ITG_BLOCK_LAST_ROW; i++)
+    run_last_row(state, i, &before);
+  return ITG_OK;
+}
+
+static itg_status set_block(void *context, size_t rows, itg_block_outputs outputs, size_t position,
+                            itg_diagnostic *diagnostic) {
+  cpu_state *state = context;
+  const itg_plan *plan = state->program->plan;
+  if (rows > 1 && rows < (size_t)state->block.rows && rows != state->partial_rows) {
+    ITG_TRY(itg_plan_block_steps(plan, &state->block, (int64_t)rows, diagnostic, state->partial));
+    state->partial_rows = rows;
+  }
+  state->rows = rows;
+  state->outputs_wanted = outputs;
+  const itg_graph *graph = state->model->container.graph;
+  for (int32_t i = 0; i < graph->input_count; i++) {
+    if (graph->inputs[i] == state->block.position) *(int32_t *)input(state, (size_t)i) = (int32_t)position;
   }
   return ITG_OK;
 }
 
 static void run_observed(void *context, itg_step_observer observer, void *observer_context) {
   const cpu_state *state = context;
+  const itg_step *steps = steps_of(state);
+  double before = state->microseconds ? now() : 0;
   for (size_t i = 0; i < state->program->plan->step_count; i++) {
-    run_step(state, i);
-    observer(observer_context, i, state->program->plan->steps[i].node, state->calls[i].outputs);
+    run_step(state, i, &steps[i], &state->calls[i], &before);
+    observer(observer_context, i, steps[i].node, state->calls[i].outputs);
   }
 }
 
@@ -255,6 +337,7 @@ const itg_backend itg_backend_cpu = {.name = "cpu",
                                      .output = output,
                                      .run = run,
                                      .run_observed = run_observed,
+                                     .set_block = set_block,
                                      .step_count = step_count,
                                      .step = step,
                                      .processor = processor};

@@ -17,13 +17,39 @@ static void describe(const itg_tensor *tensor, itg_tensor_info *out) {
   for (int i = 0; i < tensor->shape.rank; i++) out->count *= (size_t)tensor->shape.dims[i];
 }
 
+// States and their position belong to sessions; callers see the other inputs.
+static bool belongs_to_sessions(const itg_tensor *input) {
+  if (itg_tensor_is_state(input)) return true;
+  for (int32_t u = 0; u < input->user_count; u++) {
+    if (input->users[u]->op == ITG_OP_Q_ATTENTION && input->users[u]->inputs[ITG_ATTENTION_POSITION] == input)
+      return true;
+  }
+  return false;
+}
+
+static void find_block(itg_model *model) {
+  ITG_FOR_EACH_NODE(node, model->container.graph) {
+    if (node->op != ITG_OP_Q_ATTENTION) continue;
+    model->block_rows = node->inputs[ITG_ATTENTION_Q]->shape.dims[1];
+    model->capacity = node->inputs[ITG_ATTENTION_K_CACHE]->shape.dims[1];
+    return; // Sessions check that all agree.
+  }
+}
+
 static itg_status prepare(itg_model *model, itg_span bytes, itg_diagnostic *diagnostic) {
   ITG_TRY(itg_container_read(bytes, diagnostic, &model->container));
   itg_graph *graph = model->container.graph;
+  int32_t *indices = itg_arena_array(&graph->arena, (size_t)graph->input_count, sizeof *indices);
   model->inputs = itg_arena_array(&graph->arena, (size_t)graph->input_count, sizeof *model->inputs);
   model->outputs = itg_arena_array(&graph->arena, (size_t)graph->output_count, sizeof *model->outputs);
-  ITG_TRY_MEMORY(model->inputs && model->outputs, diagnostic);
-  for (int32_t i = 0; i < graph->input_count; i++) describe(graph->inputs[i], &model->inputs[i]);
+  ITG_TRY_MEMORY(indices && model->inputs && model->outputs, diagnostic);
+  find_block(model);
+  for (int32_t i = 0; i < graph->input_count; i++) {
+    if (belongs_to_sessions(graph->inputs[i])) continue;
+    indices[model->input_count] = i;
+    describe(graph->inputs[i], &model->inputs[model->input_count++]);
+  }
+  model->graph_inputs = indices;
   for (int32_t i = 0; i < graph->output_count; i++) describe(graph->outputs[i], &model->outputs[i]);
   return itg_program_list_create(diagnostic, &model->programs);
 }
@@ -77,7 +103,7 @@ void itg_model_close(itg_model *model) {
   free(model);
 }
 
-size_t itg_model_input_count(const itg_model *model) { return (size_t)model->container.graph->input_count; }
+size_t itg_model_input_count(const itg_model *model) { return model->input_count; }
 size_t itg_model_output_count(const itg_model *model) { return (size_t)model->container.graph->output_count; }
 
 const itg_tensor_info *itg_model_input(const itg_model *model, size_t index) {

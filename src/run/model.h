@@ -12,7 +12,11 @@ struct itg_model {
   itg_mapped_file file; // Empty when the model lives in the caller's memory.
   void *copy;           // Aligned copy of unaligned memory, or NULL.
   itg_container container;
-  itg_tensor_info *inputs, *outputs;
+  itg_tensor_info *inputs, *outputs; // Without states and the position, which sessions keep.
+  size_t input_count;
+  const int32_t *graph_inputs;       // inputs[i] is the graph's input graph_inputs[i].
+  int64_t block_rows;                // T of a graph with states (plan/block.h); 0 for others.
+  int64_t capacity;                  // C
   struct itg_program_list *programs; // Changes under its mutex while the model itself stays as it is.
 };
 

@@ -11,6 +11,9 @@ struct itg_session {
   const itg_backend *backend;
   void *state;
   bool *is_set; // By input.
+  // Models with states.
+  size_t rows, position;
+  itg_block_outputs outputs;
 };
 
 void itg_session_options_default(itg_session_options *options) {
@@ -69,6 +72,9 @@ static itg_status prepare(itg_session *session, const itg_session_options *optio
   ITG_TRY(check_workspace(session, options, diagnostic));
   session->is_set = calloc(itg_model_input_count(session->model) + 1, sizeof *session->is_set);
   ITG_TRY_MEMORY(session->is_set, diagnostic);
+  session->rows = (size_t)session->model->block_rows;
+  if (session->rows && !session->backend->set_block)
+    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, session->backend->name, "the backend has no models with caches");
   return session->backend->create(session->model, options, diagnostic, &session->state);
 }
 
@@ -99,25 +105,52 @@ void itg_session_destroy(itg_session *session) {
   free(session);
 }
 
+// [1,T,..] or [T,..]: one row a position of the block.
+static bool has_rows(const itg_session *session, const itg_tensor_info *info) {
+  const int64_t rows = session->model->block_rows;
+  const itg_shape *shape = &info->shape;
+  return (shape->rank >= 2 && shape->dims[0] == 1 && shape->dims[1] == rows) ||
+         (shape->rank == 2 && shape->dims[0] == rows);
+}
+
 // The tensor behind an index, after checking that `given` elements (or bytes) are what it has.
-static itg_status check_access(const itg_tensor_info *info, size_t index, const void *data, size_t given,
-                               size_t element_size, const char *unit, itg_diagnostic *diagnostic) {
+static itg_status check_access(const itg_session *session, const itg_tensor_info *info, size_t index, const void *data,
+                               size_t given, size_t element_size, size_t rows, const char *unit,
+                               itg_diagnostic *diagnostic) {
   if (!info) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "the model has no input or output %zu", index);
   if (!data) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, info->name, "the data is NULL");
-  if (given != info->count * element_size) {
+  size_t count = info->count;
+  if (session->rows && has_rows(session, info)) count = count / itg_session_block(session) * rows;
+  if (given != count * element_size) {
     char shape[96];
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, info->name, "the tensor is %s (%zu %s), not %zu",
-             itg_shape_print(&info->shape, shape, sizeof shape), info->count * element_size, unit, given);
+             itg_shape_print(&info->shape, shape, sizeof shape), count * element_size, unit, given);
   }
   return ITG_OK;
+}
+
+static void *input_of(const itg_session *session, size_t index) {
+  return session->backend->input(session->state, (size_t)session->model->graph_inputs[index]);
+}
+
+// Rows of the outputs that the last run left.
+static size_t output_rows(const itg_session *session) {
+  return session->outputs == ITG_BLOCK_ALL_ROWS ? session->rows : session->outputs == ITG_BLOCK_LAST_ROW;
+}
+
+// The first byte of an output that callers see.
+static const void *output_of(const itg_session *session, const itg_tensor_info *info, size_t index) {
+  const uint8_t *data = session->backend->output(session->state, index);
+  if (!session->rows || !has_rows(session, info)) return data;
+  const size_t row = info->count / itg_session_block(session) * itg_dtype_size(info->dtype);
+  return data + (session->rows - output_rows(session)) * row;
 }
 
 itg_status itg_session_set_input(itg_session *session, size_t index, const float *values, size_t count,
                                  itg_diagnostic *diagnostic) {
   const itg_tensor_info *info = itg_model_input(session->model, index);
-  ITG_TRY(check_access(info, index, values, count, 1, "values", diagnostic));
-  itg_encode_array(values, count, info->dtype, info->scale, info->zero_point,
-                   session->backend->input(session->state, index));
+  ITG_TRY(check_access(session, info, index, values, count, 1, session->rows, "values", diagnostic));
+  itg_encode_array(values, count, info->dtype, info->scale, info->zero_point, input_of(session, index));
   session->is_set[index] = true;
   return ITG_OK;
 }
@@ -125,49 +158,84 @@ itg_status itg_session_set_input(itg_session *session, size_t index, const float
 itg_status itg_session_set_input_codes(itg_session *session, size_t index, const void *codes, size_t size,
                                        itg_diagnostic *diagnostic) {
   const itg_tensor_info *info = itg_model_input(session->model, index);
-  ITG_TRY(check_access(info, index, codes, size, info ? itg_dtype_size(info->dtype) : 1, "bytes", diagnostic));
-  memcpy(session->backend->input(session->state, index), codes, size);
+  ITG_TRY(check_access(session, info, index, codes, size, info ? itg_dtype_size(info->dtype) : 1, session->rows,
+                       "bytes", diagnostic));
+  memcpy(input_of(session, index), codes, size);
   session->is_set[index] = true;
   return ITG_OK;
 }
 
-static itg_status check_inputs(const itg_session *session, itg_diagnostic *diagnostic) {
+size_t itg_session_block(const itg_session *session) { return (size_t)session->model->block_rows; }
+size_t itg_session_capacity(const itg_session *session) { return (size_t)session->model->capacity; }
+size_t itg_session_position(const itg_session *session) { return session->position; }
+
+itg_status itg_session_set_block(itg_session *session, size_t rows, itg_block_outputs outputs,
+                                 itg_diagnostic *diagnostic) {
+  const size_t block = itg_session_block(session), capacity = itg_session_capacity(session);
+  if (rows < 1 || rows > block || outputs < ITG_BLOCK_ALL_ROWS || outputs > ITG_BLOCK_NO_OUTPUTS)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "a block of %zu rows; the model takes 1 to %zu", rows, block);
+  if (rows > capacity - session->position)
+    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "%zu positions after %zu do not fit the context of %zu", rows,
+             session->position, capacity);
+  session->rows = rows;
+  session->outputs = outputs;
+  for (size_t i = 0; i < itg_model_input_count(session->model); i++) session->is_set[i] = false;
+  return ITG_OK;
+}
+
+itg_status itg_session_rewind(itg_session *session, size_t position, itg_diagnostic *diagnostic) {
+  if (!session->rows || position > session->position)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "cannot go back to position %zu from %zu", position,
+             session->position);
+  session->position = position;
+  return ITG_OK;
+}
+
+// Every input was set; a block fits, and the backend knows it.
+static itg_status begin_run(itg_session *session, itg_diagnostic *diagnostic) {
   for (size_t i = 0; i < itg_model_input_count(session->model); i++) {
     if (!session->is_set[i])
       ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, session->model->inputs[i].name, "input %zu was never set", i);
   }
-  return ITG_OK;
+  if (!session->rows) return ITG_OK;
+  if (session->rows > itg_session_capacity(session) - session->position)
+    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "%zu positions after %zu do not fit the context of %zu", session->rows,
+             session->position, itg_session_capacity(session));
+  return session->backend->set_block(session->state, session->rows, session->outputs, session->position, diagnostic);
 }
 
 itg_status itg_session_run(itg_session *session, itg_diagnostic *diagnostic) {
-  ITG_TRY(check_inputs(session, diagnostic));
-  return session->backend->run(session->state, diagnostic);
+  ITG_TRY(begin_run(session, diagnostic));
+  ITG_TRY(session->backend->run(session->state, diagnostic));
+  session->position += session->rows;
+  return ITG_OK;
 }
 
 itg_status itg_session_run_observed(itg_session *session, itg_step_observer observer, void *context,
                                     itg_diagnostic *diagnostic) {
-  ITG_TRY(check_inputs(session, diagnostic));
+  ITG_TRY(begin_run(session, diagnostic));
   if (!session->backend->run_observed)
     ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, NULL, "the backend %s does not run step by step",
              session->backend->name);
   session->backend->run_observed(session->state, observer, context);
+  session->position += session->rows;
   return ITG_OK;
 }
 
 itg_status itg_session_get_output(const itg_session *session, size_t index, float *values, size_t count,
                                   itg_diagnostic *diagnostic) {
   const itg_tensor_info *info = itg_model_output(session->model, index);
-  ITG_TRY(check_access(info, index, values, count, 1, "values", diagnostic));
-  itg_decode_array(session->backend->output(session->state, index), count, info->dtype, info->scale, info->zero_point,
-                   values);
+  ITG_TRY(check_access(session, info, index, values, count, 1, output_rows(session), "values", diagnostic));
+  itg_decode_array(output_of(session, info, index), count, info->dtype, info->scale, info->zero_point, values);
   return ITG_OK;
 }
 
 itg_status itg_session_get_output_codes(const itg_session *session, size_t index, void *codes, size_t size,
                                         itg_diagnostic *diagnostic) {
   const itg_tensor_info *info = itg_model_output(session->model, index);
-  ITG_TRY(check_access(info, index, codes, size, info ? itg_dtype_size(info->dtype) : 1, "bytes", diagnostic));
-  memcpy(codes, session->backend->output(session->state, index), size);
+  ITG_TRY(check_access(session, info, index, codes, size, info ? itg_dtype_size(info->dtype) : 1, output_rows(session),
+                       "bytes", diagnostic));
+  memcpy(codes, output_of(session, info, index), size);
   return ITG_OK;
 }
 
@@ -182,7 +250,7 @@ itg_status itg_session_step(const itg_session *session, size_t index, itg_step_i
 itg_status itg_session_proof(itg_session *session, itg_diagnostic *diagnostic, itg_proof *out) {
   *out = (itg_proof){.sentence = "computed by the CPU"};
   if (!session->backend->proof) return ITG_OK;
-  ITG_TRY(check_inputs(session, diagnostic));
+  ITG_TRY(begin_run(session, diagnostic));
   return session->backend->proof(session->state, diagnostic, out);
 }
 

@@ -1,8 +1,8 @@
-// Tables, softmax, norms, rotary embedding (docs/ARITHMETIC.md 4).
+// Tables, softmax, norms (docs/ARITHMETIC.md 4).
 #include "graph/attributes.h"
 #include "graph/op.h"
 #include "kernels/reference/access.h"
-#include "tensor/exp2_table.h"
+#include "kernels/reference/exponential.h"
 
 enum { CHUNK = 4096 };
 
@@ -24,16 +24,6 @@ static void table(const itg_task *task, const itg_kernel_call *call, size_t begi
     }
     itg_store(call->outputs[0], i, t->out_type, code);
   }
-}
-
-// e in Q24 of 2^-(distance): distance w is Q16 in log2 units; 0 from 25 on.
-static uint32_t exponential(uint64_t w) {
-  const uint64_t n = w >> 16;
-  if (n >= 25) return 0;
-  const uint32_t f = (uint32_t)(w & 65535), o = f & 255, i = f >> 8;
-  const uint32_t step = itg_exp2_table[i] - itg_exp2_table[i + 1];
-  const uint64_t value = itg_exp2_table[i] - (((uint64_t)step * o + 128) >> 8);
-  return (uint32_t)((value + ((uint64_t)1 << (n + 6))) >> (n + 7));
 }
 
 static int64_t mask_offset(const itg_softmax_task *t, int64_t row) {
@@ -63,13 +53,13 @@ static void softmax(const itg_task *task, const itg_kernel_call *call, size_t be
     uint64_t sum = 0;
     for (int64_t i = 0; i < t->length; i++) {
       if (keep && !keep[i * mask_step]) continue;
-      sum += exponential((uint64_t)(((int64_t)(largest - x[start + i]) * t->k + half) >> t->k_shift));
+      sum += itg_exponential((uint64_t)(((int64_t)(largest - x[start + i]) * t->k + half) >> t->k_shift));
     }
     const uint64_t reciprocal = sum ? ((uint64_t)1 << 47) / sum : 0; // A row with nothing left gives zeros.
     for (int64_t i = 0; i < t->length; i++) {
       uint64_t e = 0;
       if (sum && !(keep && !keep[i * mask_step]))
-        e = exponential((uint64_t)(((int64_t)(largest - x[start + i]) * t->k + half) >> t->k_shift));
+        e = itg_exponential((uint64_t)(((int64_t)(largest - x[start + i]) * t->k + half) >> t->k_shift));
       int32_t code;
       if (t->out_type == ITG_TASK_U16) {
         const uint64_t p = (e * reciprocal + ((uint64_t)1 << 30)) >> 31;
@@ -134,30 +124,9 @@ static void norm(const itg_task *task, const itg_kernel_call *call, size_t begin
   }
 }
 
-static size_t rope_units(const itg_task *task) { return (size_t)(task->rope.rows * task->rope.length); }
-
-static void rope(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
-  const itg_rope_task *t = &task->rope;
-  const int64_t half = t->dim / 2;
-  for (size_t row = begin; row < end; row++) {
-    const int64_t position = (int64_t)row % t->length, start = (int64_t)row * t->dim;
-    for (int64_t i = 0; i < half; i++) {
-      const int64_t a = itg_load(call->inputs[0], start + i, t->in_type) - t->in_zero;
-      const int64_t b = itg_load(call->inputs[0], start + half + i, t->in_type) - t->in_zero;
-      const int64_t c = t->cosine[position * half + i], s = t->sine[position * half + i];
-      itg_store(call->outputs[0], start + i, t->out_type,
-                itg_requantize64(a * c - b * s, t->multiplier, t->shift, t->pre_shift, t->out_zero, t->low, t->high));
-      itg_store(call->outputs[0], start + half + i, t->out_type,
-                itg_requantize64(b * c + a * s, t->multiplier, t->shift, t->pre_shift, t->out_zero, t->low, t->high));
-    }
-  }
-}
-
 const itg_kernel itg_table__reference = {
     .name = "itg_table__reference", .op = ITG_OP_Q_TABLE, .units = table_units, .run = table};
 const itg_kernel itg_softmax__reference = {
     .name = "itg_softmax__reference", .op = ITG_OP_Q_SOFTMAX, .units = softmax_units, .run = softmax};
 const itg_kernel itg_norm__reference = {
     .name = "itg_norm__reference", .op = ITG_OP_Q_NORM, .units = norm_units, .run = norm};
-const itg_kernel itg_rope__reference = {
-    .name = "itg_rope__reference", .op = ITG_OP_Q_ROPE, .units = rope_units, .run = rope};
