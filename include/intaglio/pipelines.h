@@ -67,8 +67,8 @@ ITG_API void itg_image_list_free(itg_image_list *list);
 // ---- preprocessing descriptions (docs/FORMATS.md): from a photograph to a network input ----
 
 typedef struct itg_preprocess itg_preprocess; // Immutable; share freely.
-// A built-in name ("imagenet", "clip", "arcface", "raw-255", ...) or the path of a JSON file.
-// Errors: ARGUMENT (no such name), IO, FORMAT, MEMORY.
+// A built-in name ("imagenet", "clip", "arcface", "raw-255", ...) or the path of a JSON file: a description, or the
+// preprocess_cfg.json of an OpenCLIP model. Errors: ARGUMENT (no such name), IO, FORMAT, UNSUPPORTED, MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_preprocess_open(const char *name_or_path, itg_diagnostic *diagnostic,
                                                     itg_preprocess **out);
 ITG_API void itg_preprocess_close(itg_preprocess *preprocess);
@@ -107,6 +107,23 @@ typedef struct itg_session_network {
 } itg_session_network;
 // Wraps a session. `network` is borrowed as the context and must outlive the users of the result.
 ITG_API itg_network itg_network_from_session(itg_session_network *network);
+
+// ---- texts of CLIP and SigLIP ----
+
+// How a search text becomes the input of a text encoder: cleaning, tokenizer, context length, padding; read from a model's
+// folder "textual" (tokenizer.json, tokenizer_config.json, ../config.json) as Immich keeps it. Immutable; share freely.
+typedef struct itg_clip_text itg_clip_text;
+// A folder below one whose name begins with "nllb" gets the language's FLORES-200 code before its texts.
+// Errors: IO, FORMAT, LIMIT, UNSUPPORTED (a tokenizer component), MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_clip_text_open(const char *folder, itg_diagnostic *diagnostic, itg_clip_text **out);
+ITG_API void itg_clip_text_close(itg_clip_text *text);           // NULL is allowed.
+ITG_API size_t itg_clip_text_context(const itg_clip_text *text); // Ids of every text.
+// Writes itg_clip_text_context whole numbers to `ids`, padded at the end, and 1 for text, 0 for padding to `mask` (may be
+// NULL). `words` is UTF-8 of `size` bytes; `language` (may be NULL) as Immich's clients name it: "de", "pt-BR".
+// Errors: LIMIT, FORMAT, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_clip_text_values(const itg_clip_text *text, const char *words, size_t size,
+                                                     const char *language, itg_diagnostic *diagnostic, float *ids,
+                                                     float *mask);
 
 // ---- faces ----
 

@@ -92,20 +92,29 @@ itg_status itg_image_read(const char *path, const itg_image_limits *limits, itg_
   return status;
 }
 
-itg_status itg_image_view_resize(itg_image_view source, itg_resize_method method, int32_t width, int32_t height,
-                                 itg_diagnostic *diagnostic, itg_image *out) {
-  if (width < 1 || height < 1 || width > ITG_MAX_IMAGE_SIDE || height > ITG_MAX_IMAGE_SIDE)
+itg_status itg_image_view_resize_part(itg_image_view source, itg_resize_method method, const itg_resize_part *part,
+                                      int32_t width, int32_t height, itg_diagnostic *diagnostic, itg_image *out) {
+  if (width < 1 || height < 1 || width > ITG_MAX_IMAGE_SIDE || height > ITG_MAX_IMAGE_SIDE || part->x < 0 ||
+      part->y < 0 || part->width > ITG_MAX_RESIZED_SIDE || part->height > ITG_MAX_RESIZED_SIDE ||
+      part->x > part->width - width || part->y > part->height - height)
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "cannot resize to %d x %d pixels", width, height);
   itg_image target;
   ITG_TRY(itg_image_create(width, height, source.channels, diagnostic, &target));
-  const itg_status status = method == ITG_RESIZE_OPENCV_LINEAR ? itg_resize_opencv_linear(source, &target, diagnostic)
-                                                               : itg_resize_pillow(source, method, &target, diagnostic);
+  const itg_status status = method == ITG_RESIZE_OPENCV_LINEAR
+                                ? itg_resize_opencv_linear(source, part, &target, diagnostic)
+                                : itg_resize_pillow(source, method, part, &target, diagnostic);
   if (status != ITG_OK) {
     itg_image_free(&target);
     return status;
   }
   *out = target;
   return ITG_OK;
+}
+
+itg_status itg_image_view_resize(itg_image_view source, itg_resize_method method, int32_t width, int32_t height,
+                                 itg_diagnostic *diagnostic, itg_image *out) {
+  const itg_resize_part whole = {.width = width, .height = height};
+  return itg_image_view_resize_part(source, method, &whole, width, height, diagnostic, out);
 }
 
 itg_status itg_image_resize(const itg_image *image, itg_resize_method method, int32_t width, int32_t height,

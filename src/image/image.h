@@ -38,13 +38,26 @@ ITG_MUST_USE itg_status itg_image_decode_png(itg_span bytes, int64_t max_pixels,
 ITG_MUST_USE itg_status itg_image_decode_webp(itg_span bytes, int64_t max_pixels, itg_diagnostic *diagnostic,
                                               itg_image *out);
 
+// A picture of width x height pixels of which the part from (x, y) on is wanted; its size is that of the target.
+typedef struct itg_resize_part {
+  int32_t width, height, x, y;
+} itg_resize_part;
+
 // Resizing by any method of itg_resize_method. Errors: ARGUMENT (size), MEMORY.
 ITG_MUST_USE itg_status itg_image_view_resize(itg_image_view source, itg_resize_method method, int32_t width,
                                               int32_t height, itg_diagnostic *diagnostic, itg_image *out);
+// The pixels [part.x, part.x + width) x [part.y, part.y + height) of the picture resized to part.width x part.height,
+// without computing the rest: however long and thin a picture is, a crop of it stays cheap. part.width and part.height are
+// at most ITG_MAX_RESIZED_SIDE. Errors: ARGUMENT (sizes), MEMORY.
+enum { ITG_MAX_RESIZED_SIDE = 1 << 30 };
+ITG_MUST_USE itg_status itg_image_view_resize_part(itg_image_view source, itg_resize_method method,
+                                                   const itg_resize_part *part, int32_t width, int32_t height,
+                                                   itg_diagnostic *diagnostic, itg_image *out);
 // The two families behind it.
-ITG_MUST_USE itg_status itg_resize_opencv_linear(itg_image_view source, itg_image *target, itg_diagnostic *diagnostic);
-ITG_MUST_USE itg_status itg_resize_pillow(itg_image_view source, itg_resize_method method, itg_image *target,
-                                          itg_diagnostic *diagnostic);
+ITG_MUST_USE itg_status itg_resize_opencv_linear(itg_image_view source, const itg_resize_part *part, itg_image *target,
+                                                 itg_diagnostic *diagnostic);
+ITG_MUST_USE itg_status itg_resize_pillow(itg_image_view source, itg_resize_method method, const itg_resize_part *part,
+                                          itg_image *target, itg_diagnostic *diagnostic);
 
 // OpenCV's warpAffine with bilinear interpolation and a black constant border. `matrix` (2x3, row-major) maps source to
 // target; a singular one gives the picture of the source's corner, as in OpenCV. Writes width*height*channels bytes.

@@ -9,9 +9,10 @@
 
 static const int64_t max_resized_pixels = 100000000;
 
-// Where the picture goes: resized to width x height, then its part from (crop_x, crop_y) put at (left, top) of the input.
+// Where the picture goes: resized to width x height, then its part from (crop_x, crop_y) of part_width x part_height put
+// at (left, top) of the input.
 typedef struct placement {
-  int64_t width, height, crop_x, crop_y, left, top;
+  int64_t width, height, crop_x, crop_y, part_width, part_height, left, top;
 } placement;
 
 static int64_t clamp(double value, int64_t high) { return itg_max_i64(1, itg_min_i64((int64_t)value, high)); }
@@ -33,14 +34,17 @@ static itg_status place(const itg_preprocess *p, const itg_image *image, int64_t
     break;
   case ITG_FIT_SHORTEST_CENTER_CROP: {
     const int64_t shortest = p->shortest ? p->shortest : itg_min_i64(width, height);
-    at.width = w <= h ? shortest : shortest * w / h;
-    at.height = w <= h ? shortest * h / w : shortest;
+    const int64_t longer = p->truncate
+                               ? (int64_t)((double)itg_max_i64(w, h) / (double)itg_min_i64(w, h) * (double)shortest)
+                               : shortest * itg_max_i64(w, h) / itg_min_i64(w, h);
+    at.width = w <= h ? shortest : longer;
+    at.height = w <= h ? longer : shortest;
     if (at.width < width || at.height < height)
       ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, NULL,
                "picture of %d x %d pixels with its shorter side at %lld does not cover the network's %lld x %lld",
                image->width, image->height, (long long)shortest, (long long)width, (long long)height);
-    at.crop_x = half(at.width - width);
-    at.crop_y = half(at.height - height);
+    at.crop_x = p->truncate ? (at.width - width) / 2 : half(at.width - width);
+    at.crop_y = p->truncate ? (at.height - height) / 2 : half(at.height - height);
     break;
   }
   case ITG_FIT_LETTERBOX: {
@@ -56,11 +60,11 @@ static itg_status place(const itg_preprocess *p, const itg_image *image, int64_t
   }
   case ITG_FIT_HEIGHT: at.width = clamp(ceil((double)height * ((double)w / (double)h)), width); break;
   }
-  int64_t pixels;
-  if (at.width > ITG_MAX_IMAGE_SIDE || at.height > ITG_MAX_IMAGE_SIDE ||
-      !itg_checked_multiply_i64(at.width, at.height, &pixels) || pixels > max_resized_pixels)
+  if (at.width > ITG_MAX_RESIZED_SIDE || at.height > ITG_MAX_RESIZED_SIDE)
     ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "picture of %d x %d pixels is too long and thin to be resized",
              image->width, image->height);
+  at.part_width = itg_min_i64(at.width - at.crop_x, width - at.left);
+  at.part_height = itg_min_i64(at.height - at.crop_y, height - at.top);
   *out = at;
   return ITG_OK;
 }
@@ -112,16 +116,24 @@ static void write_values(const itg_preprocess *p, const itg_image *image, const 
   for (int c = 0; c < channels; c++) {
     const int source = p->blue_first ? channels - 1 - c : c;
     for (int64_t y = 0; y < height; y++) {
-      const int64_t from_y = y - at->top + at->crop_y;
+      const int64_t from_y = y - at->top;
       const bool row_inside = y >= at->top && from_y < image->height;
       for (int64_t x = 0; x < width; x++) {
-        const int64_t from_x = x - at->left + at->crop_x;
+        const int64_t from_x = x - at->left;
         float value = p->fill[c];
         if (row_inside && x >= at->left && from_x < image->width)
           value = p->values[c][image->pixels[(from_y * image->width + from_x) * channels + source]];
         out[p->channels_last ? (y * width + x) * channels + c : (c * height + y) * width + x] = value;
       }
     }
+  }
+}
+
+void itg_preprocess_keep_pixels(itg_preprocess *preprocess) {
+  preprocess->channels_last = true;
+  for (int c = 0; c < 3; c++) {
+    preprocess->fill[c] = 0;
+    for (int code = 0; code < 256; code++) preprocess->values[c][code] = (float)code;
   }
 }
 
@@ -133,8 +145,9 @@ itg_status itg_preprocess_run(const itg_preprocess *preprocess, const itg_image 
   ITG_TRY(read_shape(preprocess, shape, diagnostic, &width, &height));
   ITG_TRY(place(preprocess, image, width, height, diagnostic, &at));
   itg_image fitted = {0};
-  ITG_TRY(itg_image_view_resize(itg_image_view_of(image), preprocess->method, (int32_t)at.width, (int32_t)at.height,
-                                diagnostic, &fitted));
+  const itg_resize_part part = {(int32_t)at.width, (int32_t)at.height, (int32_t)at.crop_x, (int32_t)at.crop_y};
+  ITG_TRY(itg_image_view_resize_part(itg_image_view_of(image), preprocess->method, &part, (int32_t)at.part_width,
+                                     (int32_t)at.part_height, diagnostic, &fitted));
   const itg_status status = convert_channels(preprocess, &fitted, diagnostic);
   if (status == ITG_OK) write_values(preprocess, &fitted, &at, width, height, out);
   itg_image_free(&fitted);

@@ -128,33 +128,37 @@ static itg_status read_integer(const reader *r, json_t *value, const char *key, 
 }
 
 static itg_status read_resize(const reader *r, json_t *root, itg_preprocess *p, double *fill) {
-  static const char *const keys[] = {"rule", "method", "shortest", "align", "fill", NULL};
+  static const char *const keys[] = {"rule", "method", "shortest", "rounding", "align", "fill", NULL};
   static const char *const rules[] = {"none", "squash", "shortest-center-crop", "letterbox", "fit-height", NULL};
   static const char *const alignments[] = {"center", "top-left", NULL};
+  static const char *const roundings[] = {"torchvision", "truncate", NULL};
   const char *methods[ITG_RESIZE_METHOD_COUNT + 1] = {NULL};
   for (int i = 0; i < ITG_RESIZE_METHOD_COUNT; i++) methods[i] = itg_resize_method_name((itg_resize_method)i);
   json_t *resize = json_object_get(root, "resize");
   if (!resize) ITG_FAIL(r->diagnostic, ITG_ERROR_FORMAT, r->subject, "\"resize\" is missing");
   ITG_TRY(check_keys(r, resize, "\"resize\"", keys));
-  int rule, method, alignment;
+  int rule, method, alignment, rounding;
   ITG_TRY(read_choice(r, resize, "rule", rules, -1, &rule));
   if (rule < 0) ITG_FAIL(r->diagnostic, ITG_ERROR_FORMAT, r->subject, "\"resize\" has no \"rule\"");
   ITG_TRY(read_choice(r, resize, "method", methods, -1, &method));
   if (method < 0 && rule != ITG_FIT_NONE)
     ITG_FAIL(r->diagnostic, ITG_ERROR_FORMAT, r->subject, "\"resize\" has no \"method\"");
   ITG_TRY(read_choice(r, resize, "align", alignments, 0, &alignment));
+  ITG_TRY(read_choice(r, resize, "rounding", roundings, 0, &rounding));
   ITG_TRY(read_number(r, resize, "fill", 0, 255, 0, fill));
   json_t *shortest = json_object_get(resize, "shortest");
   if (shortest) ITG_TRY(read_integer(r, shortest, "shortest", &p->shortest));
-  if ((shortest && rule != ITG_FIT_SHORTEST_CENTER_CROP) ||
+  if (((shortest || json_object_get(resize, "rounding")) && rule != ITG_FIT_SHORTEST_CENTER_CROP) ||
       (json_object_get(resize, "align") && rule != ITG_FIT_LETTERBOX) ||
       (json_object_get(resize, "fill") && rule != ITG_FIT_LETTERBOX && rule != ITG_FIT_HEIGHT))
-    ITG_FAIL(
-        r->diagnostic, ITG_ERROR_FORMAT, r->subject,
-        "\"shortest\" belongs to shortest-center-crop, \"align\" to letterbox, \"fill\" to letterbox and fit-height");
+    ITG_FAIL(r->diagnostic, ITG_ERROR_FORMAT, r->subject,
+             "\"shortest\" and \"rounding\" belong to shortest-center-crop, \"align\" to letterbox, \"fill\" to "
+             "letterbox and "
+             "fit-height");
   p->fit = (itg_fit)rule;
   p->method = method < 0 ? ITG_RESIZE_OPENCV_LINEAR : (itg_resize_method)method;
   p->top_left = alignment == 1;
+  p->truncate = rounding == 1;
   return ITG_OK;
 }
 
@@ -198,6 +202,13 @@ itg_status itg_preprocess_parse(itg_span json, const char *subject, itg_diagnost
   json_error_t error;
   json_t *root = json_loadb((const char *)json.data, json.size, JSON_REJECT_DUPLICATES, &error);
   if (!root) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, subject, "not JSON: %s (line %d)", error.text, error.line);
+  if (itg_preprocess_is_clip_config(root)) {
+    json_t *converted = NULL;
+    const itg_status read = itg_preprocess_from_clip_config(root, subject, diagnostic, &converted);
+    json_decref(root);
+    ITG_TRY(read);
+    root = converted;
+  }
   itg_preprocess *p = calloc(1, sizeof *p);
   itg_status status = p ? ITG_OK : itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
   if (status == ITG_OK) status = read_description(&r, root, p);

@@ -32,15 +32,16 @@ static tap locate(int32_t i, int32_t source, int32_t target, bool clamp) {
   return (tap){first, {(int32_t)lrintf((1.0f - fraction) * WEIGHT_ONE), (int32_t)lrintf(fraction * WEIGHT_ONE)}};
 }
 
-static void halve(itg_image_view source, itg_image *target) {
+static void halve(itg_image_view source, const itg_resize_part *part, itg_image *target) {
   const int channels = source.channels;
   const size_t width = (size_t)target->width;
   for (int32_t y = 0; y < target->height; y++) {
-    const uint8_t *upper = source.pixels + (size_t)y * 2 * source.stride, *lower = upper + source.stride;
+    const uint8_t *upper = source.pixels + ((size_t)part->y + (size_t)y) * 2 * source.stride,
+                  *lower = upper + source.stride;
     uint8_t *out = target->pixels + (size_t)y * width * (size_t)channels;
     for (size_t x = 0; x < width; x++) {
       for (int c = 0; c < channels; c++, out++) {
-        const size_t left = x * 2 * (size_t)channels + (size_t)c, right = left + (size_t)channels;
+        const size_t left = ((size_t)part->x + x) * 2 * (size_t)channels + (size_t)c, right = left + (size_t)channels;
         *out = (uint8_t)((upper[left] + upper[right] + lower[left] + lower[right] + 2) >> 2);
       }
     }
@@ -56,9 +57,10 @@ static void filter_row(const uint8_t *row, const tap *taps, const itg_image *tar
   }
 }
 
-itg_status itg_resize_opencv_linear(itg_image_view source, itg_image *target, itg_diagnostic *diagnostic) {
-  if (source.width == (int64_t)target->width * 2 && source.height == (int64_t)target->height * 2) {
-    halve(source, target);
+itg_status itg_resize_opencv_linear(itg_image_view source, const itg_resize_part *part, itg_image *target,
+                                    itg_diagnostic *diagnostic) {
+  if (source.width == (int64_t)part->width * 2 && source.height == (int64_t)part->height * 2) {
+    halve(source, part, target);
     return ITG_OK;
   }
   const size_t row_size = (size_t)target->width * (size_t)target->channels;
@@ -69,10 +71,10 @@ itg_status itg_resize_opencv_linear(itg_image_view source, itg_image *target, it
     free(rows);
     ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
   }
-  for (int32_t x = 0; x < target->width; x++) taps[x] = locate(x, source.width, target->width, true);
+  for (int32_t x = 0; x < target->width; x++) taps[x] = locate(part->x + x, source.width, part->width, true);
   int64_t held[2] = {-1, -1}; // Source row in each half of `rows`; row r lives in half r & 1.
   for (int32_t y = 0; y < target->height; y++) {
-    const tap vertical = locate(y, source.height, target->height, false);
+    const tap vertical = locate(part->y + y, source.height, part->height, false);
     const int32_t *filtered[2];
     for (int k = 0; k < 2; k++) {
       const int64_t r = itg_min_i64(itg_max_i64((int64_t)vertical.first + k, 0), source.height - 1);

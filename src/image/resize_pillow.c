@@ -57,9 +57,10 @@ static void free_axis(axis *a) {
   free(a->weights);
 }
 
-static itg_status make_axis(itg_resize_method method, int32_t source, int32_t target, itg_diagnostic *diagnostic,
-                            axis *out) {
-  const double scale = (double)source / target, filter_scale = scale < 1.0 ? 1.0 : scale;
+// Weights of target pixels [offset, offset + target) of `full`.
+static itg_status make_axis(itg_resize_method method, int32_t source, int32_t full, int32_t offset, int32_t target,
+                            itg_diagnostic *diagnostic, axis *out) {
+  const double scale = (double)source / full, filter_scale = scale < 1.0 ? 1.0 : scale;
   const double support = filters[method].support * filter_scale;
   axis a = {.stride = (size_t)ceil(support) * 2 + 1};
   size_t entries;
@@ -73,7 +74,7 @@ static itg_status make_axis(itg_resize_method method, int32_t source, int32_t ta
     ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
   }
   for (int32_t i = 0; i < target; i++) {
-    const double centre = (i + 0.5) * scale, inverse = 1.0 / filter_scale;
+    const double centre = (offset + i + 0.5) * scale, inverse = 1.0 / filter_scale;
     int32_t first = (int32_t)(centre - support + 0.5), end = (int32_t)(centre + support + 0.5);
     if (first < 0) first = 0;
     if (end > source) end = source;
@@ -133,15 +134,18 @@ static void pass_vertical(itg_image_view source, const axis *a, itg_image_view t
   }
 }
 
-static itg_status resize_nearest(itg_image_view source, itg_image *target, itg_diagnostic *diagnostic) {
+static itg_status resize_nearest(itg_image_view source, const itg_resize_part *part, itg_image *target,
+                                 itg_diagnostic *diagnostic) {
   const size_t channels = (size_t)source.channels;
-  const double step_x = (double)source.width / target->width, step_y = (double)source.height / target->height;
+  const double step_x = (double)source.width / part->width, step_y = (double)source.height / part->height;
   int32_t *columns = malloc((size_t)target->width * sizeof *columns);
   ITG_TRY_MEMORY(columns, diagnostic);
   double position = step_x * 0.5;
+  for (int32_t x = 0; x < part->x; x++) position += step_x;
   for (int32_t x = 0; x < target->width; x++, position += step_x)
     columns[x] = (int32_t)itg_min_i64((int64_t)position, source.width - 1);
   position = step_y * 0.5;
+  for (int32_t y = 0; y < part->y; y++) position += step_y;
   uint8_t *out = target->pixels;
   for (int32_t y = 0; y < target->height; y++, position += step_y) {
     const uint8_t *row = source.pixels + (size_t)itg_min_i64((int64_t)position, source.height - 1) * source.stride;
@@ -172,16 +176,22 @@ static itg_status run_pass(itg_image_view source, bool vertical, workspace *work
   return ITG_OK;
 }
 
-static itg_status resize_filtered(itg_image_view source, itg_resize_method method, itg_image *target, workspace *work,
-                                  itg_diagnostic *diagnostic) {
-  const bool across = target->width != source.width, down = target->height != source.height;
-  if (across) ITG_TRY(make_axis(method, source.width, target->width, diagnostic, &work->horizontal));
-  if (down) ITG_TRY(make_axis(method, source.height, target->height, diagnostic, &work->vertical));
+static itg_status resize_filtered(itg_image_view source, itg_resize_method method, const itg_resize_part *part,
+                                  itg_image *target, workspace *work, itg_diagnostic *diagnostic) {
+  const bool across = part->width != source.width, down = part->height != source.height;
+  // An axis that keeps its size is cut instead of filtered.
+  if (!across) source.pixels += (size_t)part->x * (size_t)source.channels;
+  if (!across) source.width = target->width;
+  if (!down) source.pixels += (size_t)part->y * source.stride;
+  if (!down) source.height = target->height;
+  if (across)
+    ITG_TRY(make_axis(method, source.width, part->width, part->x, target->width, diagnostic, &work->horizontal));
+  if (down)
+    ITG_TRY(make_axis(method, source.height, part->height, part->y, target->height, diagnostic, &work->vertical));
   if (!across || !down) return run_pass(source, down, work, target, diagnostic);
   // Pillow 13 starts with the vertical pass when it takes away more than twice as many rows as the horizontal pass takes
   // columns (found by comparison); Pillow 12 always starts horizontally. With 8 bits between, the order shows.
-  const int64_t rows_gone = (int64_t)source.height - target->height,
-                columns_gone = (int64_t)source.width - target->width;
+  const int64_t rows_gone = (int64_t)source.height - part->height, columns_gone = (int64_t)source.width - part->width;
   const bool down_first = rows_gone > 0 && rows_gone > 2 * columns_gone;
   ITG_TRY(itg_image_create(down_first ? source.width : target->width, down_first ? target->height : source.height,
                            source.channels, diagnostic, &work->between));
@@ -189,17 +199,18 @@ static itg_status resize_filtered(itg_image_view source, itg_resize_method metho
   return run_pass(itg_image_view_of(&work->between), !down_first, work, target, diagnostic);
 }
 
-itg_status itg_resize_pillow(itg_image_view source, itg_resize_method method, itg_image *target,
-                             itg_diagnostic *diagnostic) {
-  if (target->width == source.width && target->height == source.height) {
-    const size_t row_size = (size_t)source.width * (size_t)source.channels;
-    for (int32_t y = 0; y < source.height; y++)
-      memcpy(target->pixels + (size_t)y * row_size, source.pixels + (size_t)y * source.stride, row_size);
+itg_status itg_resize_pillow(itg_image_view source, itg_resize_method method, const itg_resize_part *part,
+                             itg_image *target, itg_diagnostic *diagnostic) {
+  if (part->width == source.width && part->height == source.height) {
+    const size_t channels = (size_t)source.channels, row_size = (size_t)target->width * channels;
+    const uint8_t *from = source.pixels + (size_t)part->y * source.stride + (size_t)part->x * channels;
+    for (int32_t y = 0; y < target->height; y++)
+      memcpy(target->pixels + (size_t)y * row_size, from + (size_t)y * source.stride, row_size);
     return ITG_OK;
   }
-  if (method == ITG_RESIZE_PILLOW_NEAREST) return resize_nearest(source, target, diagnostic);
+  if (method == ITG_RESIZE_PILLOW_NEAREST) return resize_nearest(source, part, target, diagnostic);
   workspace work = {0};
-  const itg_status status = resize_filtered(source, method, target, &work, diagnostic);
+  const itg_status status = resize_filtered(source, method, part, target, &work, diagnostic);
   free_axis(&work.horizontal);
   free_axis(&work.vertical);
   itg_image_free(&work.between);

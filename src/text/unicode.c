@@ -103,6 +103,22 @@ bool itg_is_other(uint32_t code) {
          IN(other_others, code);
 }
 
+bool itg_is_cased(uint32_t code) {
+  const utf8proc_category_t found = category(code);
+  return (found >= UTF8PROC_CATEGORY_LU && found <= UTF8PROC_CATEGORY_LT) || code == 0xAA || code == 0xBA ||
+         (code >= 0x2160 && code <= 0x217F) || (code >= 0x24B6 && code <= 0x24E9); // Roman and circled letters.
+}
+
+bool itg_is_case_ignorable(uint32_t code) {
+  static const uint32_t middle_marks[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,  0x5F4,  0x2018, 0x2019,
+                                          0x2024, 0x2027, 0xFE13, 0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A};
+  for (size_t i = 0; i < sizeof middle_marks / sizeof middle_marks[0]; i++)
+    if (middle_marks[i] == code) return true;
+  const utf8proc_category_t found = category(code);
+  return found == UTF8PROC_CATEGORY_MN || found == UTF8PROC_CATEGORY_ME || found == UTF8PROC_CATEGORY_CF ||
+         found == UTF8PROC_CATEGORY_LM || found == UTF8PROC_CATEGORY_SK;
+}
+
 uint32_t itg_lowercase(uint32_t code) { return (uint32_t)utf8proc_tolower((utf8proc_int32_t)code); }
 
 // Canonical ordering: stable sorts of the runs of marks. utf8proc's own sort is quadratic in the length of a run, which

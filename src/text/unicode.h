@@ -40,6 +40,9 @@ bool itg_is_mark(uint32_t code);        // General category M
 bool itg_is_nonspacing_mark(uint32_t code);
 bool itg_is_other(uint32_t code); // Control, format, private use.
 uint32_t itg_lowercase(uint32_t code);
+// Cased and Case_Ignorable (Unicode 3.13), as far as general categories and the middle-of-word marks tell.
+bool itg_is_cased(uint32_t code);
+bool itg_is_case_ignorable(uint32_t code);
 
 typedef enum itg_normal_form { ITG_NFC, ITG_NFD, ITG_NFKC, ITG_NFKD } itg_normal_form;
 // Appends `text` in a normal form (Unicode Standard Annex 15). Linear time but for the sort of long runs of marks.

@@ -91,10 +91,38 @@ static void impossible_sizes_are_refused(void **state) {
   itg_image_free(&source);
 }
 
+// A part of a resized picture has the bits that the whole one has there.
+static void parts_have_the_bits_of_the_whole(void **state) {
+  (void)state;
+  unsigned seed = 3;
+  for (int round = 0; round < 400; round++) {
+    int32_t sizes[8];
+    for (int i = 0; i < 8; i++) sizes[i] = 1 + (int32_t)((seed = seed * 1103515245u + 12345u) >> 16) % 40;
+    const int channels = round % 3 ? 3 : 1;
+    itg_image source = picture(sizes[0], sizes[1], channels, (unsigned)round), whole = {0}, part = {0};
+    if (round % 7 == 0) sizes[2] = sizes[0]; // An axis that keeps its size, both, or half.
+    if (round % 11 == 0) sizes[3] = sizes[1];
+    if (round % 13 == 0 && sizes[0] > 1 && sizes[1] > 1) sizes[2] = sizes[0] / 2, sizes[3] = sizes[1] / 2;
+    const itg_resize_part where = {sizes[2], sizes[3], sizes[4] % sizes[2], sizes[5] % sizes[3]};
+    const int32_t width = 1 + sizes[6] % (where.width - where.x), height = 1 + sizes[7] % (where.height - where.y);
+    const itg_resize_method method = (itg_resize_method)(round % ITG_RESIZE_METHOD_COUNT);
+    assert_int_equal(itg_image_resize(&source, method, where.width, where.height, NULL, &whole), ITG_OK);
+    assert_int_equal(itg_image_view_resize_part(itg_image_view_of(&source), method, &where, width, height, NULL, &part),
+                     ITG_OK);
+    for (int32_t y = 0; y < height; y++)
+      assert_memory_equal(part.pixels + (size_t)(y * width * channels),
+                          whole.pixels + (size_t)(((y + where.y) * where.width + where.x) * channels),
+                          (size_t)(width * channels));
+    itg_image_free(&source);
+    itg_image_free(&whole);
+    itg_image_free(&part);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(resizing_gives_the_bits_of_opencv_and_pillow),
-                                     cmocka_unit_test(warping_gives_the_bits_of_opencv),
-                                     cmocka_unit_test(grey_gives_the_bits_of_both),
-                                     cmocka_unit_test(impossible_sizes_are_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(resizing_gives_the_bits_of_opencv_and_pillow),
+      cmocka_unit_test(warping_gives_the_bits_of_opencv), cmocka_unit_test(grey_gives_the_bits_of_both),
+      cmocka_unit_test(impossible_sizes_are_refused), cmocka_unit_test(parts_have_the_bits_of_the_whole)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
