@@ -162,6 +162,21 @@ ITG_API ITG_MUST_USE itg_status itg_compare(const char *compiled, const itg_floa
                                             itg_comparison *out);
 ITG_API void itg_comparison_free(itg_comparison *comparison);
 
+// ---- exporting: for ONNX Runtime and for the vendor's own tools ----
+
+// The compiled network as ONNX (opset 21) with QuantizeLinear and DequantizeLinear around every operation: the same weights,
+// biases, scales and zero points. Inputs and outputs keep the source's names and are float. What stands between the pairs is
+// float, so results differ from a session's by its rounding. Errors: UNSUPPORTED (node and reason), LIMIT, IO, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_export_qdq(const itg_model *model, const char *path, itg_diagnostic *diagnostic);
+// A context prepared for an NPU ("qcs6490"; NULL when the file holds one only), as the vendor's library reads it: bytes of one
+// graph "intaglio" whose inputs and outputs are codes, named "<name>/codes". Errors: DEVICE (no such context), FORMAT, IO.
+ITG_API ITG_MUST_USE itg_status itg_export_qnn_context(const itg_model *model, const char *target, const char *path,
+                                                       itg_diagnostic *diagnostic);
+// The same inside an ONNX model (one EPContext node between QuantizeLinear and DequantizeLinear), which ONNX Runtime's QNN
+// provider runs. Errors: the same, LIMIT, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_export_epcontext(const itg_model *model, const char *target, const char *path,
+                                                     itg_diagnostic *diagnostic);
+
 // ---- inspecting ----
 
 // What `inspect` shows of a source model. Text or JSON is written to `stream`. Every unsupported node is listed with its

@@ -42,7 +42,7 @@ static bool is_any(const char *name, const char *const *names, size_t count) {
 }
 
 static bool is_output(const cli_value *value) {
-  static const char *const names[] = {"output", "report"};
+  static const char *const names[] = {"output", "report", "qdq", "epcontext", "qnn-context"};
   return value->text && is_any(value->option->name, names, sizeof names / sizeof names[0]);
 }
 

@@ -23,35 +23,10 @@ typedef struct qnn_state {
   char processor[64];
 } qnn_state;
 
-// The context for options->target, or the only one.
-static itg_status find_context(const itg_model *model, const itg_session_options *options, itg_diagnostic *diagnostic,
-                               itg_span *out) {
-  char names[200] = "";
-  size_t count = 0;
-  itg_span only = {0};
-  for (size_t i = 0; i < model->container.section_count; i++) {
-    const itg_metadata_section *section = &model->container.sections[i];
-    if (!section->is_context) continue;
-    only = (itg_span){(const uint8_t *)section->text, section->size};
-    if (options->target && strcmp(options->target, section->name) == 0) {
-      *out = only;
-      return ITG_OK;
-    }
-    const size_t length = strlen(names);
-    snprintf(names + length, sizeof names - length, "%s%s", count++ ? ", " : "", section->name);
-  }
-  if (count == 0)
-    ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, NULL, "the file holds no NPU context; compile the model with --target");
-  if (count > 1 || options->target)
-    ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, options->target, "choose one of the file's NPU contexts: %s", names);
-  *out = only;
-  return ITG_OK;
-}
-
 static itg_status parse_context(const itg_model *model, const itg_session_options *options, itg_diagnostic *diagnostic,
                                 itg_qnn_stored *out) {
   itg_span body = {0};
-  ITG_TRY(find_context(model, options, diagnostic, &body));
+  ITG_TRY(itg_qnn_stored_find(&model->container, options->target, diagnostic, &body));
   itg_qnn_stored stored = {0};
   ITG_TRY(itg_qnn_stored_parse(body, diagnostic, &stored));
   bool fits = stored.header.input_count == itg_model_input_count(model) &&

@@ -24,7 +24,7 @@ static int prepare(void **state) {
 
 static void test_help(void **state) {
   (void)state;
-  static const char *const names[] = {"compile", "run", "compare", "inspect", "bench", "doctor", "version"};
+  static const char *const names[] = {"compile", "run", "compare", "inspect", "bench", "export", "doctor", "version"};
   assert_int_equal(command("--help"), 0);
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) assert_contains(command_stdout, names[i]);
   assert_contains(command_stdout, "exit codes");
@@ -64,6 +64,22 @@ static void test_doctor(void **state) {
   assert_null(strstr(report, "alice"));
   assert_int_equal(command("doctor --qnn-dir /home/alice/qnn --json"), 0);
   assert_null(strstr(command_stdout, "alice"));
+}
+
+static void test_export(void **state) {
+  (void)state;
+  assert_int_equal(command("export m.itg --qdq q.onnx"), 0);
+  assert_contains(command_stdout, "wrote q.onnx");
+  // What we write, we read: the importer folds the pairs back into encodings.
+  assert_int_equal(command("compile q.onnx -o q.itg -c x=a.npy --judge x=b.npy --quiet"), 0);
+  assert_int_equal(command("export m.itg"), 2);
+  assert_contains(command_stderr, "nothing to export");
+  assert_int_equal(command("export m.itg --qdq q2.onnx --target qcs6490"), 2);
+  assert_int_equal(command("export m.itg --qdq m.itg"), 2);
+  assert_contains(command_stderr, "would overwrite");
+  assert_int_equal(command("export m.itg --epcontext c.onnx"), 7);
+  assert_contains(command_stderr, "compile the model with --target");
+  assert_false(exists("c.onnx"));
 }
 
 static void test_compile_output(void **state) {
@@ -246,12 +262,19 @@ static void test_bench(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_help),           cmocka_unit_test(test_doctor),
-      cmocka_unit_test(test_compile_output), cmocka_unit_test(test_compile_is_deterministic),
-      cmocka_unit_test(test_compile_json),   cmocka_unit_test(test_dump),
-      cmocka_unit_test(test_precisions),     cmocka_unit_test(test_run),
-      cmocka_unit_test(test_run_raw),        cmocka_unit_test(test_compare),
-      cmocka_unit_test(test_inspect),        cmocka_unit_test(test_inspect_unsupported),
+      cmocka_unit_test(test_help),
+      cmocka_unit_test(test_doctor),
+      cmocka_unit_test(test_compile_output),
+      cmocka_unit_test(test_export),
+      cmocka_unit_test(test_compile_is_deterministic),
+      cmocka_unit_test(test_compile_json),
+      cmocka_unit_test(test_dump),
+      cmocka_unit_test(test_precisions),
+      cmocka_unit_test(test_run),
+      cmocka_unit_test(test_run_raw),
+      cmocka_unit_test(test_compare),
+      cmocka_unit_test(test_inspect),
+      cmocka_unit_test(test_inspect_unsupported),
       cmocka_unit_test(test_bench),
   };
   return cmocka_run_group_tests(tests, prepare, leave_work_folder);

@@ -11,13 +11,8 @@
 
 #include <cmocka.h>
 
-#include "intaglio/compiler.h"
-#include "support/oracle.h"
+#include "support/noise_model.h"
 #include "tensor/dtype.h"
-
-typedef struct real_model {
-  const char *path, *precision, *shape;
-} real_model;
 
 static const real_model models[] = {
     {"faceplugin/fr_feature.onnx", "a8w8+s16", NULL},
@@ -28,41 +23,7 @@ static const real_model models[] = {
     {"rapidocr-onnxruntime/ch_PP-OCRv4_det_infer.onnx", "a8w8+s16", "x=1x3x96x96"},
     {"rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer.onnx", "a8w8+s16", "x=1x3x48x96"},
 };
-enum { MODELS = sizeof models / sizeof models[0], SAMPLES = 1 };
-
-static float noise(uint32_t *state) {
-  *state = *state * 1664525u + 1013904223u;
-  return (float)(*state >> 8) / 8388608.0f - 1.0f;
-}
-
-static itg_status read_noise(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic) {
-  const itg_compiler *compiler = context;
-  (void)diagnostic;
-  for (size_t i = 0; i < itg_compiler_input_count(compiler); i++) {
-    uint32_t state = (uint32_t)(index * 977 + i + 1);
-    float *values = inputs[i];
-    for (size_t k = 0; k < itg_compiler_input(compiler, i)->count; k++) values[k] = noise(&state);
-  }
-  return ITG_OK;
-}
-
-static void compile(const real_model *m, const char *output) {
-  char path[4096];
-  itg_compiler *compiler = NULL;
-  itg_diagnostic why = {0};
-  itg_source_options source = {.struct_size = sizeof source, .shapes = &m->shape, .shape_count = m->shape ? 1 : 0};
-  itg_compile_options options;
-  itg_compile_options_default(&options);
-  snprintf(path, sizeof path, "%s/%s", oracle_models(), m->path);
-  if (itg_compiler_open(path, &source, &why, &compiler) != ITG_OK)
-    fail_msg("%s: %s: %s", path, why.subject, why.message);
-  options.precision = m->precision;
-  options.allow_collapse = 1;
-  options.calibration = (itg_samples){.context = compiler, .count = SAMPLES, .read = read_noise};
-  if (itg_compiler_compile(compiler, &options, output, &why, NULL) != ITG_OK)
-    fail_msg("%s: %s: %s", path, why.subject, why.message);
-  itg_compiler_close(compiler);
-}
+enum { MODELS = sizeof models / sizeof models[0] };
 
 static size_t output_bytes(const itg_model *model, size_t index) {
   const itg_tensor_info *output = itg_model_output(model, index);
@@ -108,7 +69,7 @@ static void every_instruction_set_gives_the_reference_codes(void **state) {
     itg_model *model = NULL;
     size_t size, other_size;
     snprintf(output, sizeof output, "/tmp/intaglio-isa-%d.itg", (int)getpid());
-    compile(&models[i], output);
+    compile_on_noise(&models[i], NULL, output);
     assert_int_equal(itg_model_open(output, NULL, &model), ITG_OK);
     unlink(output);
     uint8_t *expected = run(model, "reference", 0, &size);

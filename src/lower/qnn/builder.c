@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lower/qnn/prepare.h"
+
 uint32_t itg_qnn_type_of(itg_dtype dtype) {
   switch (dtype) {
   case ITG_DTYPE_U8: return ITG_QNN_TYPE_U8;
@@ -56,6 +58,12 @@ itg_status itg_qnn_activation(itg_qnn_builder *b, const itg_tensor *source, itg_
   itg_qnn_tensor *tensor = itg_arena_allocate(&b->arena, sizeof *tensor);
   ITG_TRY_MEMORY(tensor, b->diagnostic);
   tensor->v1.name = source->name;
+  if (source->is_input || source->is_output) {
+    char *name = itg_arena_allocate(&b->arena, strlen(source->name) + sizeof ITG_QNN_CODES_SUFFIX);
+    ITG_TRY_MEMORY(name, b->diagnostic);
+    sprintf(name, "%s" ITG_QNN_CODES_SUFFIX, source->name);
+    tensor->v1.name = name;
+  }
   tensor->v1.type = source->is_input    ? ITG_QNN_TENSOR_APP_WRITE
                     : source->is_output ? ITG_QNN_TENSOR_APP_READ
                                         : ITG_QNN_TENSOR_NATIVE;

@@ -24,6 +24,9 @@ typedef struct itg_qnn_blob {
 
 // Name of the one graph inside every context binary of ours.
 #define ITG_QNN_GRAPH_NAME "intaglio"
+// Behind the name of a graph input or output inside a context: it holds codes, and the plain name is left for the real values
+// of models around it (export).
+#define ITG_QNN_CODES_SUFFIX "/codes"
 
 // Builds in this process: the vendor's code may crash or hang, so servers and commands run it in a child.
 // Errors: UNSUPPORTED (node and rule, in the validator's words), DEVICE, VERSION, MEMORY.

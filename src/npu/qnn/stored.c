@@ -1,11 +1,36 @@
 // See stored.h.
 #include "npu/qnn/stored.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
 
 enum { ALIGNMENT = 64 };
+
+itg_status itg_qnn_stored_find(const itg_container *container, const char *target, itg_diagnostic *diagnostic,
+                               itg_span *out) {
+  char names[200] = "";
+  size_t count = 0;
+  itg_span only = {0};
+  for (size_t i = 0; i < container->section_count; i++) {
+    const itg_metadata_section *section = &container->sections[i];
+    if (!section->is_context) continue;
+    only = (itg_span){(const uint8_t *)section->text, section->size};
+    if (target && strcmp(target, section->name) == 0) {
+      *out = only;
+      return ITG_OK;
+    }
+    const size_t length = strlen(names);
+    snprintf(names + length, sizeof names - length, "%s%s", count++ ? ", " : "", section->name);
+  }
+  if (count == 0)
+    ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, NULL, "the file holds no NPU context; compile the model with --target");
+  if (count > 1 || target)
+    ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, target, "choose one of the file's NPU contexts: %s", names);
+  *out = only;
+  return ITG_OK;
+}
 
 static size_t blob_offset(size_t ports) {
   return itg_align_up(sizeof(itg_qnn_stored_header) + ports * sizeof(itg_qnn_stored_port), ALIGNMENT);

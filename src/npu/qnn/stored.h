@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/span.h"
+#include "container/container.h"
 #include "npu/qnn/context.h"
 
 enum { ITG_QNN_STORED_VERSION = 1, ITG_QNN_MAX_PORTS = 4096 };
@@ -44,6 +45,9 @@ ITG_MUST_USE itg_status itg_qnn_stored_encode(const itg_target *target, itg_qnn_
                                               int optimization_level, size_t op_count, const itg_qnn_port *inputs,
                                               uint32_t input_count, const itg_qnn_port *outputs, uint32_t output_count,
                                               itg_span blob, itg_diagnostic *diagnostic, uint8_t **out, size_t *size);
+// The section of the context for `target`, or of the only one where it is NULL. Errors: DEVICE, with the names that there are.
+ITG_MUST_USE itg_status itg_qnn_stored_find(const itg_container *container, const char *target,
+                                            itg_diagnostic *diagnostic, itg_span *out);
 // Validates everything, also what the binary itself says about its target. Errors: FORMAT, VERSION, LIMIT, DEVICE, MEMORY.
 ITG_MUST_USE itg_status itg_qnn_stored_parse(itg_span body, itg_diagnostic *diagnostic, itg_qnn_stored *out);
 static inline void itg_qnn_stored_free(itg_qnn_stored *stored) { free(stored->inputs); }
