@@ -88,10 +88,20 @@ typedef struct itg_output_accuracy {
   // After subtracting the float mean over the samples: shows collapse. NaN with fewer than 3 samples and for outputs that
   // hardly differ between samples in float.
   double centred_cosine_mean;
+  // How much the float answers differ between samples: their deviation from their mean over their length. NaN with fewer
+  // than 3 samples. Near 0 nothing can be said about what the network can tell apart.
+  double float_variation;
   double spread_ratio;    // Standard deviation of pair cosines over that of float; 1 kept, 0 collapsed. NaN likewise.
   double sqnr_db;         // Signal over error of all samples together, in decibels; infinite without any error.
   double pair_agreement;  // Pearson correlation of the pair cosines, float against integer. NaN likewise.
   double pair_error_mean; // Mean absolute difference of the pair cosines. NaN with fewer than 2 samples.
+  double pair_shift;      // Mean of the pair cosines, integer minus float: above 0, everything looks more alike.
+  double norm_ratio;      // Mean length of the integer vectors over that of the float ones.
+  // Share of a sample's nearest neighbours among the others (by cosine, as many as retrieval_neighbours says: 10, or half of
+  // the others when there are fewer than 20) that are the same in float and integer. NaN with fewer than 4 samples.
+  double retrieval_overlap;
+  size_t retrieval_neighbours;
+  double noise; // Squared error over the squared float values, these after centring where centred_cosine_mean exists.
   // Where samples have groups: lowest pair cosine within a group minus highest between groups; NaN where unknown.
   double float_margin, integer_margin;
   // Best share of correctly told pairs (same group or not) over all thresholds, both kinds weighing the same; NaN likewise.

@@ -111,6 +111,13 @@ void cli_print_accuracy(FILE *stream, const itg_output_accuracy *outputs, size_t
   }
   for (size_t i = 0; i < count; i++) {
     const itg_output_accuracy *output = &outputs[i];
+    if (isnan(output->retrieval_overlap)) continue;
+    fprintf(stream, "  %s: %.1f %% of the nearest %zu neighbours kept, similarities shifted by %+.4f, lengths %.3f of float\n",
+            output->name, 100 * output->retrieval_overlap, output->retrieval_neighbours, output->pair_shift,
+            output->norm_ratio);
+  }
+  for (size_t i = 0; i < count; i++) {
+    const itg_output_accuracy *output = &outputs[i];
     if (isnan(output->float_margin)) continue;
     fprintf(stream,
             "  %s: lowest same - highest different %+.4f (float %+.4f), pairs told right %.2f %% (float %.2f %%)\n",

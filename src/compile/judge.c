@@ -31,7 +31,8 @@ typedef struct judge_state {
   size_t input_count, output_count;
   judge_lane *lanes;
   size_t lane_count;
-  float **reference; // Outputs of the float network as floats.
+  float **reference;  // Outputs of the float network as floats.
+  bool has_reference; // Of all samples already, in options->reference.
 } judge_state;
 
 static itg_status same_shape(const itg_tensor_info *source, const itg_tensor_info *compiled,
@@ -100,6 +101,21 @@ static itg_status prepare_lanes(judge_state *judge) {
   return float_buffers(judge, judge->outputs, judge->output_count, &judge->reference);
 }
 
+static itg_status prepare_reference(judge_state *judge) {
+  itg_judge_reference *kept = judge->options->reference;
+  judge->has_reference = kept && kept->outputs;
+  if (!kept || judge->has_reference) return ITG_OK;
+  const size_t samples = judge->options->samples.count;
+  float **outputs = itg_arena_array(&kept->arena, samples * judge->output_count, sizeof *outputs);
+  ITG_TRY_MEMORY(outputs, judge->diagnostic);
+  for (size_t i = 0; i < samples * judge->output_count; i++) {
+    outputs[i] = itg_arena_array(&kept->arena, judge->outputs[i % judge->output_count].count, sizeof(float));
+    ITG_TRY_MEMORY(outputs[i], judge->diagnostic);
+  }
+  kept->outputs = outputs;
+  return ITG_OK;
+}
+
 static itg_status prepare_accuracy(judge_state *judge) {
   itg_judgement *result = judge->result;
   const itg_samples *samples = &judge->options->samples;
@@ -140,7 +156,7 @@ static itg_status run_integer(const judge_state *judge, judge_lane *lane) {
 static void run_lane(void *context, size_t index) {
   const judge_state *judge = context;
   judge_lane *lane = &judge->lanes[index];
-  lane->status = run_float(lane);
+  lane->status = judge->has_reference ? ITG_OK : run_float(lane);
   if (lane->status == ITG_OK) lane->status = run_integer(judge, lane);
 }
 
@@ -151,12 +167,12 @@ static itg_status lane_status(judge_state *judge, const judge_lane *lane, itg_st
 
 // Where float itself says nothing (NaN, or infinities alone) no program can be right or wrong, and the measures, which pass
 // over such elements, would call it perfect.
-static itg_status check_reference(const judge_state *judge, size_t output, size_t sample) {
+static itg_status check_reference(const judge_state *judge, size_t output, size_t sample, const float *reference) {
   const itg_tensor_info *info = &judge->outputs[output];
   size_t finite = 0, nan = 0;
   for (size_t k = 0; k < info->count; k++) {
-    finite += isfinite(judge->reference[output][k]) != 0;
-    nan += isnan(judge->reference[output][k]) != 0;
+    finite += isfinite(reference[k]) != 0;
+    nan += isnan(reference[k]) != 0;
   }
   if (nan == 0 && (finite > 0 || info->count == 0)) return ITG_OK;
   const char *name = judge->result->names[sample];
@@ -164,6 +180,15 @@ static itg_status check_reference(const judge_state *judge, size_t output, size_
            "the float model answers sample %zu%s%s%s with %s, so nothing can be judged on it; check the sample and its "
            "preprocessing",
            sample, name ? " (" : "", name ? name : "", name ? ")" : "", nan ? "NaN" : "nothing but infinities");
+}
+
+// Float answer `output` of `sample`, from the lane that ran it or from an earlier judgement; kept when somebody asked for that.
+static const float *float_answer(judge_state *judge, const judge_lane *lane, size_t sample, size_t output) {
+  itg_judge_reference *kept = judge->options->reference;
+  const itg_tensor_info *info = &judge->outputs[output];
+  float *values = kept ? kept->outputs[sample * judge->output_count + output] : judge->reference[output];
+  if (!judge->has_reference) itg_public_to_float(info->dtype, lane->outputs[output], values, info->count);
+  return values;
 }
 
 static itg_status run_batch(judge_state *judge, size_t first, size_t count) {
@@ -175,9 +200,9 @@ static itg_status run_batch(judge_state *judge, size_t first, size_t count) {
     const judge_lane *lane = &judge->lanes[k];
     ITG_TRY(lane_status(judge, lane, lane->status));
     for (size_t i = 0; i < judge->output_count; i++) {
-      itg_public_to_float(judge->outputs[i].dtype, lane->outputs[i], judge->reference[i], judge->outputs[i].count);
-      ITG_TRY(check_reference(judge, i, first + k));
-      itg_accuracy_add(&judge->result->outputs[i], first + k, judge->reference[i], lane->answer[i]);
+      const float *reference = float_answer(judge, lane, first + k, i);
+      ITG_TRY(check_reference(judge, i, first + k, reference));
+      itg_accuracy_add(&judge->result->outputs[i], first + k, reference, lane->answer[i]);
     }
   }
   return ITG_OK;
@@ -245,31 +270,38 @@ static itg_status describe_session(judge_state *judge, const itg_graph *legal) {
   return ITG_OK;
 }
 
+static itg_status tell_progress(const judge_state *judge, size_t done) {
+  const itg_judge_options *options = judge->options;
+  const char *stage = options->stage ? options->stage : "judging";
+  if (options->progress &&
+      options->progress(options->progress_context, stage, (long long)done, (long long)options->samples.count))
+    ITG_FAIL(judge->diagnostic, ITG_ERROR_CANCELLED, NULL, "cancelled while %s", stage);
+  return ITG_OK;
+}
+
 static itg_status run(judge_state *judge, const itg_graph *legal) {
   const itg_judge_options *options = judge->options;
   itg_judgement *result = judge->result;
   ITG_TRY(check_pair(judge));
   ITG_TRY(prepare_accuracy(judge));
   ITG_TRY(prepare_lanes(judge));
+  ITG_TRY(prepare_reference(judge));
   const size_t samples = options->samples.count;
   for (size_t first = 0; first < samples; first += judge->lane_count) {
-    if (options->progress &&
-        options->progress(options->progress_context, "judging", (long long)first, (long long)samples))
-      ITG_FAIL(judge->diagnostic, ITG_ERROR_CANCELLED, NULL, "cancelled while judging");
+    ITG_TRY(tell_progress(judge, first));
     const size_t rest = samples - first;
     ITG_TRY(run_batch(judge, first, rest < judge->lane_count ? rest : judge->lane_count));
   }
-  ITG_TRY(lane_status(judge, &judge->lanes[0], time_float(judge)));
-  ITG_TRY(lane_status(judge, &judge->lanes[0], time_integer(judge)));
-  ITG_TRY(describe_session(judge, legal));
+  if (!options->is_trial) {
+    ITG_TRY(lane_status(judge, &judge->lanes[0], time_float(judge)));
+    ITG_TRY(lane_status(judge, &judge->lanes[0], time_integer(judge)));
+    ITG_TRY(describe_session(judge, legal));
+  }
   for (size_t i = 0; i < judge->output_count; i++)
     ITG_TRY(itg_accuracy_finish(&result->outputs[i], result->groups, judge->diagnostic));
   result->collapsed =
       itg_accuracy_collapsed(result->outputs, result->output_count, result->reason, sizeof result->reason);
-  if (options->progress &&
-      options->progress(options->progress_context, "judging", (long long)samples, (long long)samples))
-    ITG_FAIL(judge->diagnostic, ITG_ERROR_CANCELLED, NULL, "cancelled while judging");
-  return ITG_OK;
+  return tell_progress(judge, samples);
 }
 
 itg_status itg_judge(const itg_float_network *network, const itg_model *model, const itg_graph *legal,

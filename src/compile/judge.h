@@ -7,11 +7,20 @@
 #include "compile/layers.h"
 #include "report/report.h"
 
+// Answers of the float network, kept from one judgement to the next on the same samples so that it runs once. Starts zeroed.
+typedef struct itg_judge_reference {
+  itg_arena arena;
+  float **outputs; // [samples][outputs]; NULL before the first judgement.
+} itg_judge_reference;
+
 typedef struct itg_judge_options {
   itg_samples samples;
   const char *cpu; // As in itg_session_options, and the next three.
   const char *backend, *target, *qnn_directory;
-  itg_pool *pool; // For samples side by side.
+  itg_pool *pool;                 // For samples side by side.
+  itg_judge_reference *reference; // May be NULL.
+  bool is_trial;                  // Only the accuracy counts: nothing is timed, layers are not listed.
+  const char *stage;              // For the progress; NULL: "judging".
   itg_progress_function progress;
   void *progress_context;
 } itg_judge_options;

@@ -2,6 +2,7 @@
 #include "report/accuracy.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 static const size_t KEPT_LIMIT = (size_t)32 << 20;
 // Below these, float itself hardly tells the samples apart and a ratio would only amplify noise.
 static const double MIN_CENTRED_NORM = 1e-3, MIN_SPREAD = 1e-4;
+static const double LITTLE_VARIATION = 0.05; // Worth a hint.
 static const double MIN_CENTRED_COSINE = 0.5, MIN_SPREAD_RATIO = 0.7, MIN_COSINE = 0.5;
 
 itg_status itg_accuracy_begin(const char *name, size_t samples, size_t elements, itg_diagnostic *diagnostic,
@@ -101,7 +103,7 @@ static itg_status fill_pairs(const float *values, size_t samples, size_t kept, d
   return ITG_OK;
 }
 
-static itg_status centred_cosine(const itg_accuracy *accuracy, itg_diagnostic *diagnostic, double *out) {
+static itg_status centred_measures(itg_accuracy *accuracy, itg_diagnostic *diagnostic) {
   const size_t kept = accuracy->kept;
   double *mean = calloc(kept + 1, sizeof *mean);
   ITG_TRY_MEMORY(mean, diagnostic);
@@ -109,7 +111,7 @@ static itg_status centred_cosine(const itg_accuracy *accuracy, itg_diagnostic *d
     for (size_t i = 0; i < kept; i++) mean[i] += accuracy->float_values[s * kept + i];
   }
   for (size_t i = 0; i < kept; i++) mean[i] /= (double)accuracy->samples;
-  double sum = 0, whole = 0, centred = 0;
+  double sum = 0, whole = 0, centred = 0, error = 0;
   for (size_t s = 0; s < accuracy->samples; s++) {
     const float *f = accuracy->float_values + s * kept, *q = accuracy->integer_values + s * kept;
     double dot = 0, a = 0, b = 0;
@@ -119,12 +121,56 @@ static itg_status centred_cosine(const itg_accuracy *accuracy, itg_diagnostic *d
       a += x * x;
       b += y * y;
       whole += (double)f[i] * f[i];
+      error += (x - y) * (x - y);
     }
     centred += a;
     sum += cosine_of(dot, a, b);
   }
   free(mean);
-  *out = centred <= MIN_CENTRED_NORM * MIN_CENTRED_NORM * whole ? NAN : sum / (double)accuracy->samples;
+  accuracy->summary.float_variation = whole > 0 ? sqrt(centred / whole) : 0;
+  if (accuracy->summary.float_variation <= MIN_CENTRED_NORM) return ITG_OK;
+  accuracy->summary.centred_cosine_mean = sum / (double)accuracy->samples;
+  accuracy->summary.noise = error / centred;
+  return ITG_OK;
+}
+
+static double norm_ratio(const itg_accuracy *accuracy) {
+  double sum = 0, count = 0;
+  for (size_t s = 0; s < accuracy->samples; s++) {
+    const float *f = accuracy->float_values + s * accuracy->kept, *q = accuracy->integer_values + s * accuracy->kept;
+    const double reference = dot_of(f, f, accuracy->kept);
+    if (reference <= 0) continue;
+    sum += sqrt(dot_of(q, q, accuracy->kept) / reference);
+    count++;
+  }
+  return count > 0 ? sum / count : NAN;
+}
+
+// Marks the `wanted` samples nearest to `sample`; the earlier one of equally near ones.
+static void mark_nearest(const double *cosines, size_t n, size_t sample, size_t wanted, bool *nearest) {
+  memset(nearest, 0, n * sizeof *nearest);
+  for (size_t k = 0; k < wanted; k++) {
+    size_t best = n;
+    for (size_t j = 0; j < n; j++) {
+      if (j != sample && !nearest[j] && (best == n || cosines[j] > cosines[best])) best = j;
+    }
+    nearest[best] = true;
+  }
+}
+
+static itg_status retrieval(itg_accuracy *accuracy, itg_diagnostic *diagnostic) {
+  const size_t n = accuracy->samples, wanted = n - 1 >= 20 ? 10 : (n - 1) / 2;
+  bool *marks = calloc(2 * n, sizeof *marks);
+  ITG_TRY_MEMORY(marks, diagnostic);
+  size_t same = 0;
+  for (size_t i = 0; i < n; i++) {
+    mark_nearest(accuracy->float_pairs + i * n, n, i, wanted, marks);
+    mark_nearest(accuracy->integer_pairs + i * n, n, i, wanted, marks + n);
+    for (size_t j = 0; j < n; j++) same += marks[j] && marks[n + j];
+  }
+  free(marks);
+  accuracy->summary.retrieval_overlap = (double)same / (double)(n * wanted);
+  accuracy->summary.retrieval_neighbours = wanted;
   return ITG_OK;
 }
 
@@ -141,6 +187,7 @@ static void pair_measures(itg_accuracy *accuracy) {
     }
   }
   accuracy->summary.pair_error_mean = difference / count;
+  accuracy->summary.pair_shift = (integer_sum - float_sum) / count;
   if (n < 3) return;
   double float_variance = 0, integer_variance = 0, covariance = 0;
   for (size_t i = 0; i < n; i++) {
@@ -218,13 +265,17 @@ itg_status itg_accuracy_finish(itg_accuracy *accuracy, const char *const *groups
   }
   summary->sqnr_db = accuracy->error > 0 ? 10 * log10(accuracy->signal / accuracy->error) : INFINITY;
   summary->centred_cosine_mean = summary->spread_ratio = summary->pair_agreement = summary->pair_error_mean = NAN;
+  summary->pair_shift = summary->retrieval_overlap = summary->float_variation = NAN;
+  summary->noise = accuracy->signal > 0 ? accuracy->error / accuracy->signal : accuracy->error > 0 ? INFINITY : 0;
+  summary->norm_ratio = norm_ratio(accuracy);
   summary->float_margin = summary->integer_margin = NAN;
   summary->float_verification = summary->integer_verification = NAN;
   if (n > 1) {
     ITG_TRY(fill_pairs(accuracy->float_values, n, accuracy->kept, accuracy->float_pairs, diagnostic));
     ITG_TRY(fill_pairs(accuracy->integer_values, n, accuracy->kept, accuracy->integer_pairs, diagnostic));
     pair_measures(accuracy);
-    if (n > 2) ITG_TRY(centred_cosine(accuracy, diagnostic, &summary->centred_cosine_mean));
+    if (n > 2) ITG_TRY(centred_measures(accuracy, diagnostic));
+    if (n > 3) ITG_TRY(retrieval(accuracy, diagnostic));
     if (groups) {
       ITG_TRY(verification(accuracy->float_pairs, n, groups, diagnostic, &summary->float_margin,
                            &summary->float_verification));
@@ -238,25 +289,37 @@ itg_status itg_accuracy_finish(itg_accuracy *accuracy, const char *const *groups
   return ITG_OK;
 }
 
+// What to add when float itself hardly tells the samples apart: then the samples may be what is wrong.
+static const char *hint_about(const itg_output_accuracy *summary, char *text, size_t size) {
+  *text = '\0';
+  if (summary->float_variation < LITTLE_VARIATION)
+    snprintf(text, size, " (float itself differs by only %.1f %% between the samples: are they different enough?)",
+             100 * summary->float_variation);
+  return text;
+}
+
 int itg_accuracy_collapsed(const itg_accuracy *outputs, size_t count, char *reason, size_t size) {
+  char hint[128];
   for (size_t i = 0; i < count; i++) {
     const itg_output_accuracy *summary = &outputs[i].summary;
+    hint_about(summary, hint, sizeof hint);
     if (outputs[i].samples >= 3) {
       // NaN compares false: an output that float hardly changes between samples is judged by its cosine alone.
       if (summary->centred_cosine_mean < MIN_CENTRED_COSINE) {
-        snprintf(reason, size, "output \"%s\": centred cosine %.3f is below %.1f, samples can no longer be told apart",
-                 summary->name, summary->centred_cosine_mean, MIN_CENTRED_COSINE);
+        snprintf(reason, size,
+                 "output \"%.60s\": centred cosine %.3f is below %.1f, samples can no longer be told apart%s",
+                 summary->name, summary->centred_cosine_mean, MIN_CENTRED_COSINE, hint);
         return 1;
       }
       if (summary->spread_ratio < MIN_SPREAD_RATIO) {
-        snprintf(reason, size, "output \"%s\": pair similarities kept %.0f %% of their spread, less than %.0f %%",
-                 summary->name, 100 * summary->spread_ratio, 100 * MIN_SPREAD_RATIO);
+        snprintf(reason, size, "output \"%.60s\": pair similarities kept %.0f %% of their spread, less than %.0f %%%s",
+                 summary->name, 100 * summary->spread_ratio, 100 * MIN_SPREAD_RATIO, hint);
         return 1;
       }
     }
     if (summary->cosine_mean < MIN_COSINE) {
-      snprintf(reason, size, "output \"%s\": cosine to float %.3f is below %.1f", summary->name, summary->cosine_mean,
-               MIN_COSINE);
+      snprintf(reason, size, "output \"%.60s\": cosine to float %.3f is below %.1f", summary->name,
+               summary->cosine_mean, MIN_COSINE);
       return 1;
     }
   }

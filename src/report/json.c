@@ -22,10 +22,15 @@ static json_t *output_json(const itg_output_accuracy *output) {
   set(object, "cosine_mean", number(output->cosine_mean));
   set(object, "cosine_min", number(output->cosine_min));
   set(object, "centred_cosine_mean", number(output->centred_cosine_mean));
+  set(object, "float_variation", number(output->float_variation));
   set(object, "spread_ratio", number(output->spread_ratio));
   set(object, "sqnr_db", number(output->sqnr_db));
   set(object, "pair_agreement", number(output->pair_agreement));
   set(object, "pair_error_mean", number(output->pair_error_mean));
+  set(object, "pair_shift", number(output->pair_shift));
+  set(object, "norm_ratio", number(output->norm_ratio));
+  set(object, "retrieval_overlap", number(output->retrieval_overlap));
+  if (output->retrieval_neighbours) set(object, "retrieval_neighbours", integer(output->retrieval_neighbours));
   set(object, "float_margin", number(output->float_margin));
   set(object, "integer_margin", number(output->integer_margin));
   set(object, "float_verification", number(output->float_verification));

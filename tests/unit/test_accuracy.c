@@ -66,6 +66,11 @@ static void test_equal(void **state) {
   assert_float_equal(accuracy.summary.spread_ratio, 1, 1e-12);
   assert_float_equal(accuracy.summary.pair_agreement, 1, 1e-12);
   assert_float_equal(accuracy.summary.pair_error_mean, 0, 1e-12);
+  assert_float_equal(accuracy.summary.pair_shift, 0, 1e-12);
+  assert_float_equal(accuracy.summary.norm_ratio, 1, 1e-12);
+  assert_float_equal(accuracy.summary.retrieval_overlap, 1, 1e-12);
+  assert_int_equal(accuracy.summary.retrieval_neighbours, 3); // Half of the seven others.
+  assert_float_equal(accuracy.summary.noise, 0, 1e-12);
   assert_true(isinf(accuracy.summary.sqnr_db));
   assert_true(isnan(accuracy.summary.float_margin));
   assert_false(itg_accuracy_collapsed(&accuracy, 1, reason, sizeof reason));
@@ -81,6 +86,26 @@ static void test_noise(void **state) {
   assert_true(accuracy.summary.cosine_mean < 1 && accuracy.summary.cosine_mean > 0.9999);
   assert_true(accuracy.summary.centred_cosine_mean > 0.995 && accuracy.summary.centred_cosine_mean < 1);
   assert_false(itg_accuracy_collapsed(&accuracy, 1, reason, sizeof reason));
+  itg_accuracy_free(&accuracy);
+}
+
+static void halve(float *values, const float *mean, uint32_t *state) {
+  (void)mean, (void)state;
+  for (int i = 0; i < ELEMENTS; i++) values[i] *= 0.5f;
+}
+
+static void test_lengths_and_neighbours(void **state) {
+  (void)state;
+  itg_accuracy accuracy = measure(halve, NULL);
+  assert_float_equal(accuracy.summary.norm_ratio, 0.5, 1e-6);
+  assert_float_equal(accuracy.summary.retrieval_overlap, 1, 1e-12); // Directions are what neighbours are found by.
+  itg_accuracy_free(&accuracy);
+  accuracy = measure(squeeze, NULL);
+  assert_true(accuracy.summary.pair_shift > 0.02); // Everything looks alike.
+  itg_accuracy_free(&accuracy);
+  accuracy = measure(shuffle, NULL);
+  assert_true(accuracy.summary.retrieval_overlap < 0.8);
+  assert_true(accuracy.summary.noise > 1); // More noise than there is to tell.
   itg_accuracy_free(&accuracy);
 }
 
@@ -124,6 +149,28 @@ static void test_constant_output_is_no_collapse(void **state) {
   assert_int_equal(itg_accuracy_finish(&accuracy, NULL, NULL), ITG_OK);
   assert_true(isnan(accuracy.summary.spread_ratio));
   assert_false(itg_accuracy_collapsed(&accuracy, 1, reason, sizeof reason));
+  itg_accuracy_free(&accuracy);
+}
+
+// A broken program, and samples that float itself hardly tells apart: the message says that they may be what is wrong.
+static void test_samples_that_are_nearly_equal(void **state) {
+  (void)state;
+  char reason[256];
+  uint32_t seed = 3;
+  itg_accuracy accuracy;
+  assert_int_equal(itg_accuracy_begin("y", 6, 4, NULL, &accuracy), ITG_OK);
+  for (size_t s = 0; s < 6; s++) {
+    float reference[4], result[4];
+    for (int i = 0; i < 4; i++) {
+      reference[i] = 1 + 0.01f * random_value(&seed);
+      result[i] = 1 + 0.02f * random_value(&seed);
+    }
+    itg_accuracy_add(&accuracy, s, reference, result);
+  }
+  assert_int_equal(itg_accuracy_finish(&accuracy, NULL, NULL), ITG_OK);
+  assert_true(accuracy.summary.float_variation > 0.002 && accuracy.summary.float_variation < 0.01);
+  assert_true(itg_accuracy_collapsed(&accuracy, 1, reason, sizeof reason));
+  assert_non_null(strstr(reason, "different enough"));
   itg_accuracy_free(&accuracy);
 }
 
@@ -216,6 +263,8 @@ int main(void) {
       cmocka_unit_test(test_collapse_is_seen_where_cosine_is_blind),
       cmocka_unit_test(test_few_samples_are_judged_by_cosine),
       cmocka_unit_test(test_constant_output_is_no_collapse),
+      cmocka_unit_test(test_lengths_and_neighbours),
+      cmocka_unit_test(test_samples_that_are_nearly_equal),
       cmocka_unit_test(test_identities),
       cmocka_unit_test(test_values_that_are_not_finite),
       cmocka_unit_test(test_large_outputs_are_sampled),
