@@ -71,6 +71,7 @@ typedef struct itg_compile_options {
       *targets;        // NPUs by name ("qcs6490", "sm8550"): the encodings follow their rules, and the file holds a
   size_t target_count; // context for each, made by the vendor's library. 0: our own kernels only.
   const char *qnn_directory; // Folder of the vendor's library; NULL: searched.
+  int ablate;                // Also measure what each method bought; builds the program once for each.
   const char *preprocessing; // JSON stored in the file, or NULL.
   const char *dump_after;    // Name of a pass: the graph is printed to `dump` after it. "all": after each.
   FILE *dump;
@@ -108,12 +109,24 @@ typedef struct itg_output_accuracy {
   double float_verification, integer_verification;
 } itg_output_accuracy;
 
+// What one method that protects accuracy buys: the program built without it, on the judged samples.
+typedef struct itg_ablation {
+  const char *method;             // The first entry is the program as it is, the last one has none of the methods.
+  const char *effect;             // What the method does.
+  double cosine_mean, cosine_min; // Of the worst output; NaN where there is no program without the method.
+  double noise;                   // Of the outputs (itg_output_accuracy), their mean.
+  double bought_db;    // Noise at the outputs without it over the noise with it, in decibels; 0: it changed nothing.
+  const char *failure; // Why there is no program without it, or NULL.
+} itg_ablation;
+
 // Memory of a result belongs to the object that made it (compiler) or to the caller (itg_comparison_free).
 typedef struct itg_compile_result {
   size_t output_count;
   const itg_output_accuracy *outputs; // Lives as long as the compiler, or until its next compile.
   const char *json;                   // The whole report (docs/FORMATS.md, "report"); likewise.
-  const char *loss_summary;           // Where most of the loss arises, in a sentence; may be empty; likewise.
+  const itg_ablation *ablation;       // NULL unless it was asked for; likewise.
+  size_t ablation_count;
+  const char *loss_summary; // Where most of the loss arises, in a sentence; may be empty; likewise.
   double import_seconds, calibrate_seconds, quantize_seconds, judge_seconds, total_seconds;
   double float_milliseconds,
       integer_milliseconds; // A run of the interpreter and of a session, each on one thread: the best of a few.
@@ -149,6 +162,10 @@ typedef struct itg_compare_options {
   int thread_count;          // 0: one a processor.
   const char *cpu;           // As in itg_session_options, and the next three.
   const char *backend, *target, *qnn_directory;
+  // Not 0: also measure what each method bought, by the recipe in the file. `calibration` are then samples like those that
+  // calibrated it (at least one, not the ones that judge).
+  int ablate;
+  itg_samples calibration;
   const char *report;             // Path of the HTML report to write, or NULL.
   itg_progress_function progress; // May be NULL.
   void *progress_context;
@@ -161,6 +178,8 @@ typedef struct itg_comparison {
   char *json;                                      // As in itg_compile_result.
   double float_milliseconds, integer_milliseconds; // As in itg_compile_result.
   int collapsed;                                   // By the rule of itg_compiler_compile.
+  const itg_ablation *ablation;                    // NULL unless it was asked for.
+  size_t ablation_count;
   void *memory;
 } itg_comparison;
 

@@ -32,6 +32,7 @@ static const cli_option options[] = {
     CLI_OPTION_QNN_DIR,
     {"recipe", 0, "FILE", "a recipe (JSON) instead of the precision's built-in one"},
     {"report", 0, "FILE.html", "write the accuracy report"},
+    {"ablate", 0, NULL, "also measure what each method bought: builds the program once without each of them"},
     {"allow-collapse", 0, NULL, "write the file even when the result lost what the model could do"},
     {"dump-after", 0, "PASS", "print the graph after a pass (all, a pass, quantize, legalize) to standard output"},
     CLI_OPTION_THREADS,
@@ -60,6 +61,7 @@ static const itg_tensor_info *compiler_input(const void *compiler, size_t index)
 static void print_result(const compile_run *run, const itg_compile_result *result, const char *output) {
   const double mib = 1 << 20;
   cli_print_accuracy(stdout, result->outputs, result->output_count);
+  cli_print_ablation(stdout, result->ablation, result->ablation_count);
   if (result->loss_summary[0]) printf("loss    %s\n", result->loss_summary);
   printf("judged on %zu %s samples, calibrated with %zu\n", result->judge_count,
          result->judged_on_calibration ? "calibration" : "other", result->calibration_count);
@@ -129,6 +131,7 @@ static int compile(compile_run *run) {
   compile_options.qnn_directory = cli_get(arguments, "qnn-dir");
   compile_options.recipe = cli_get(arguments, "recipe");
   compile_options.report = cli_get(arguments, "report");
+  compile_options.ablate = cli_has(arguments, "ablate");
   compile_options.allow_collapse = cli_has(arguments, "allow-collapse");
   compile_options.dump_after = cli_get(arguments, "dump-after");
   compile_options.dump = stdout;

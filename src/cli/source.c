@@ -112,7 +112,8 @@ void cli_print_accuracy(FILE *stream, const itg_output_accuracy *outputs, size_t
   for (size_t i = 0; i < count; i++) {
     const itg_output_accuracy *output = &outputs[i];
     if (isnan(output->retrieval_overlap)) continue;
-    fprintf(stream, "  %s: %.1f %% of the nearest %zu neighbours kept, similarities shifted by %+.4f, lengths %.3f of float\n",
+    fprintf(stream,
+            "  %s: %.1f %% of the nearest %zu neighbours kept, similarities shifted by %+.4f, lengths %.3f of float\n",
             output->name, 100 * output->retrieval_overlap, output->retrieval_neighbours, output->pair_shift,
             output->norm_ratio);
   }
@@ -128,6 +129,24 @@ void cli_print_accuracy(FILE *stream, const itg_output_accuracy *outputs, size_t
     if (outputs[i].cosine_mean < 0.95)
       fprintf(stream, "  note: %s is far from float; try -p a16w8, or more and better calibration samples\n",
               outputs[i].name);
+  }
+}
+
+void cli_print_ablation(FILE *stream, const itg_ablation *rows, size_t count) {
+  if (count == 0) return;
+  fprintf(stream, "%-26s %8s %8s %10s\n", "without", "cosine", "min", "it buys");
+  for (size_t i = 0; i < count; i++) {
+    const itg_ablation *row = &rows[i];
+    fprintf(stream, "  %-24s", i == 0 ? "nothing: the program" : i + 1 == count ? "all of them" : row->method);
+    print_number(stream, 8, 5, row->cosine_mean);
+    print_number(stream, 8, 5, row->cosine_min);
+    if (row->failure)
+      fprintf(stream, "  no program without it: %s", row->failure);
+    else if (i > 0 && row->bought_db == 0)
+      fprintf(stream, "    nothing");
+    else if (i > 0)
+      fprintf(stream, " %+7.2f dB", row->bought_db);
+    fputc('\n', stream);
   }
 }
 

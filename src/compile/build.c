@@ -5,7 +5,27 @@
 #include "compile/samples.h"
 #include "compile/source.h"
 #include "lower/legalize.h"
+#include "passes/list.h"
 #include "quantize/quantize.h"
+
+// A compiled program takes and gives floats, whatever their width in the model. The passes widened what lies between the
+// half-precision inputs and outputs; here these become float32 too, and the Casts beside them go.
+itg_status itg_build_widen_ends(itg_graph *graph, itg_diagnostic *diagnostic) {
+  bool changed = false;
+  for (size_t i = 0; i < (size_t)graph->tensor_count; i++) {
+    itg_tensor *tensor = graph->tensors[i];
+    if (tensor->data || (tensor->dtype != ITG_DTYPE_F16 && tensor->dtype != ITG_DTYPE_BF16)) continue;
+    tensor->dtype = ITG_DTYPE_F32;
+    changed = true;
+  }
+  if (!changed) return ITG_OK;
+  ITG_FOR_EACH_NODE(node, graph) {
+    if (node->op != ITG_OP_CAST || node->outputs[0]->dtype != ITG_DTYPE_F32) continue;
+    node->attributes.cast.to = ITG_DTYPE_F32;
+    if (node->inputs[0]->dtype == ITG_DTYPE_F32) node->op = ITG_OP_IDENTITY;
+  }
+  return itg_pass_eliminate(graph, &changed, diagnostic);
+}
 
 static void show(const itg_build_options *options, const char *stage, const itg_graph *graph) {
   if (options->show) options->show(options->show_context, stage, graph);

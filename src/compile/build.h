@@ -9,6 +9,9 @@
 #include "npu/target.h"
 #include "quantize/recipe.h"
 
+// Makes half-precision inputs and outputs of a canonical graph float32. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_build_widen_ends(itg_graph *canonical, itg_diagnostic *diagnostic);
+
 typedef struct itg_build_options {
   const itg_target *target; // Whose rules are followed; NULL: our own kernels.
   itg_pool *pool;

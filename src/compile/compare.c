@@ -3,7 +3,9 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
+#include "compile/ablate.h"
 #include "compile/judge.h"
+#include "compile/provenance.h"
 #include "compile/source.h"
 #include "container/container.h"
 
@@ -12,6 +14,8 @@ typedef struct compare_run {
   itg_container container; // For the layers of the report.
   itg_model *model;
   itg_pool *pool;
+  itg_graph *canonical; // For ablation.
+  itg_recipe recipe;
   itg_judgement *judgement; // Becomes itg_comparison.memory.
 } compare_run;
 
@@ -41,8 +45,30 @@ static itg_status describe(const compare_run *run, const char *compiled, const i
                           .float_milliseconds = judgement->float_milliseconds,
                           .integer_milliseconds = judgement->integer_milliseconds,
                           .collapsed = judgement->collapsed,
+                          .ablation = judgement->ablation,
+                          .ablation_count = judgement->ablation_count,
                           .memory = judgement};
   return ITG_OK;
+}
+
+static itg_status ablate(compare_run *run, const itg_float_network *network, const itg_compare_options *options,
+                         itg_diagnostic *diagnostic) {
+  if (options->calibration.count == 0 || !options->calibration.read)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "ablation builds programs again and needs calibration samples");
+  size_t size = 0;
+  const char *provenance = itg_model_metadata(run->model, "provenance", &size);
+  itg_ablate_options ablate_options = {
+      .build = {.pool = run->pool,
+                .calibration = options->calibration,
+                .progress = options->progress,
+                .progress_context = options->progress_context},
+      .judge = options->samples,
+  };
+  ITG_TRY(itg_provenance_read(provenance, size, diagnostic, &run->recipe, &ablate_options.build.target));
+  ITG_TRY(itg_graph_clone(itg_float_network_graph(network), diagnostic, &run->canonical));
+  ITG_TRY(itg_build_widen_ends(run->canonical, diagnostic));
+  return itg_ablate(run->canonical, network, &run->recipe, &ablate_options, &run->judgement->arena, diagnostic,
+                    &run->judgement->ablation, &run->judgement->ablation_count);
 }
 
 static itg_status compare(compare_run *run, const char *compiled, const itg_float_network *network,
@@ -66,6 +92,7 @@ static itg_status compare(compare_run *run, const char *compiled, const itg_floa
                                            .progress = options->progress,
                                            .progress_context = options->progress_context};
   ITG_TRY(itg_judge(network, run->model, run->container.graph, &judge_options, diagnostic, run->judgement));
+  if (options->ablate) ITG_TRY(ablate(run, network, options, diagnostic));
   return describe(run, compiled, network, options, diagnostic, out);
 }
 
@@ -79,6 +106,8 @@ itg_status itg_compare(const char *compiled, const itg_float_network *network, c
   compare_run run = {0};
   const itg_status status = compare(&run, compiled, network, options, diagnostic, out);
   itg_pool_destroy(run.pool);
+  itg_graph_destroy(run.canonical);
+  itg_recipe_free(&run.recipe);
   itg_model_close(run.model);
   itg_graph_destroy(run.container.graph);
   itg_mapped_file_close(&run.file);

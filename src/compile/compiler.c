@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
+#include "compile/ablate.h"
 #include "compile/build.h"
 #include "compile/float_network.h"
 #include "compile/judge.h"
@@ -159,25 +160,6 @@ static itg_status read_recipe(compile_run *run) {
   return ITG_OK;
 }
 
-// A compiled program takes and gives floats, whatever their width in the model. The passes widened what lies between the
-// half-precision inputs and outputs; here these become float32 too, and the Casts beside them go.
-static itg_status widen_ends(itg_graph *graph, itg_diagnostic *diagnostic) {
-  bool changed = false;
-  for (size_t i = 0; i < (size_t)graph->tensor_count; i++) {
-    itg_tensor *tensor = graph->tensors[i];
-    if (tensor->data || (tensor->dtype != ITG_DTYPE_F16 && tensor->dtype != ITG_DTYPE_BF16)) continue;
-    tensor->dtype = ITG_DTYPE_F32;
-    changed = true;
-  }
-  if (!changed) return ITG_OK;
-  ITG_FOR_EACH_NODE(node, graph) {
-    if (node->op != ITG_OP_CAST || node->outputs[0]->dtype != ITG_DTYPE_F32) continue;
-    node->attributes.cast.to = ITG_DTYPE_F32;
-    if (node->inputs[0]->dtype == ITG_DTYPE_F32) node->op = ITG_OP_IDENTITY;
-  }
-  return itg_pass_eliminate(graph, &changed, diagnostic);
-}
-
 static itg_status rewrite(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
@@ -185,7 +167,7 @@ static itg_status rewrite(compile_run *run) {
   ITG_TRY(itg_graph_clone(run->compiler->imported, run->diagnostic, &canonical));
   itg_status status =
       itg_passes_run(canonical, options->dump_after ? dump_pass : NULL, (void *)options, run->diagnostic);
-  if (status == ITG_OK) status = widen_ends(canonical, run->diagnostic);
+  if (status == ITG_OK) status = itg_build_widen_ends(canonical, run->diagnostic);
   if (status != ITG_OK) {
     itg_graph_destroy(canonical);
     return status;
@@ -222,6 +204,7 @@ static itg_status describe_origin(compile_run *run) {
   itg_provenance provenance = {.source_name = itg_base_name(run->compiler->path),
                                .recipe_json = run->recipe_json,
                                .precision = run->recipe.precision ? run->recipe.precision : "",
+                               .target = run->targets.strictest ? run->targets.strictest->name : NULL,
                                .calibration_count = run->options->calibration.count,
                                .calibration_hash = run->calibrated.hash};
   ITG_TRY(itg_hash_file(run->compiler->path, run->diagnostic, &provenance.source_bytes, &provenance.source_hash));
@@ -265,6 +248,16 @@ static itg_status judge(compile_run *run) {
   run->model = NULL;
   run->judge_seconds = itg_now() - start;
   return ITG_OK;
+}
+
+static itg_status ablate(compile_run *run) {
+  const itg_compile_options *options = run->options;
+  itg_judgement *judgement = &run->compiler->judgement;
+  if (!options->ablate) return ITG_OK;
+  const itg_ablate_options ablate_options = {.build = run->build,
+                                             .judge = options->judge.count ? options->judge : options->calibration};
+  return itg_ablate(run->canonical, run->network, &run->recipe, &ablate_options, &judgement->arena, run->diagnostic,
+                    &judgement->ablation, &judgement->ablation_count);
 }
 
 static size_t peak_memory(void) {
@@ -333,6 +326,8 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
                                  .outputs = compiler->outputs,
                                  .json = compiler->json,
                                  .loss_summary = compiler->loss_summary,
+                                 .ablation = judgement->ablation,
+                                 .ablation_count = judgement->ablation_count,
                                  .import_seconds = compiler->import_seconds + run->passes_seconds,
                                  .calibrate_seconds = run->calibrate_seconds,
                                  .quantize_seconds = run->quantize_seconds,
@@ -353,6 +348,20 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
   return ITG_OK;
 }
 
+// The reason, where it comes from, and what to try next.
+static itg_status refuse(const compile_run *run) {
+  const itg_judgement *judgement = &run->compiler->judgement;
+  itg_report report = {0};
+  char where[200];
+  itg_judgement_describe(judgement, &report);
+  itg_report_loss_sentence(&report, where, sizeof where);
+  const bool is_wide = itg_recipe_operand_bits(&run->recipe) == 16;
+  ITG_FAIL(run->diagnostic, ITG_ERROR_QUANTIZATION, run->compiler->path,
+           "the result collapsed: %s%s%s; try %s, more or better calibration samples, or allow a collapsed result",
+           judgement->reason, *where ? "; loss: " : "", where,
+           is_wide ? "a recipe that leaves out what hurts" : "a higher precision (a16w8)");
+}
+
 static itg_status compile(compile_run *run, const char *output, itg_compile_result *result) {
   ITG_TRY(check_options(run));
   ITG_TRY(itg_targets_find(run->options, run->diagnostic, &run->targets));
@@ -364,6 +373,7 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
   ITG_TRY(build(run));
   ITG_TRY(describe_origin(run));
   ITG_TRY(judge(run));
+  ITG_TRY(ablate(run));
   const itg_judgement *judgement = &run->compiler->judgement;
   const bool refused = judgement->collapsed && !run->options->allow_collapse;
   if (!refused) {
@@ -371,11 +381,7 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
     ITG_TRY(complete_sections(run, output));
   }
   ITG_TRY(fill_result(run, output, result));
-  if (refused)
-    ITG_FAIL(run->diagnostic, ITG_ERROR_QUANTIZATION, run->compiler->path,
-             "the result collapsed: %s; try a higher precision (a16w8), more or better calibration samples, or allow a "
-             "collapsed result to be written",
-             judgement->reason);
+  if (refused) return refuse(run);
   // Last, so that whatever fails leaves no file.
   return itg_container_write(output, run->built.legal, run->sections, run->section_count, run->diagnostic);
 }

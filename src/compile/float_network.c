@@ -103,6 +103,8 @@ itg_status itg_float_network_from_graph(itg_graph *graph, itg_diagnostic *diagno
   return ITG_OK;
 }
 
+const itg_graph *itg_float_network_graph(const itg_float_network *network) { return network->graph; }
+
 const char *itg_float_network_source(const itg_float_network *network, size_t *bytes) {
   *bytes = network->source_bytes;
   return network->source ? network->source : "";

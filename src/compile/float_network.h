@@ -9,6 +9,8 @@
 // Wraps a canonical graph, which is owned from then on (also when the call fails).
 ITG_MUST_USE itg_status itg_float_network_from_graph(itg_graph *graph, itg_diagnostic *diagnostic,
                                                      itg_float_network **out);
+// The graph it runs; it lives as long as the network.
+const itg_graph *itg_float_network_graph(const itg_float_network *network);
 // Name of the source file without folders and its size; "" and 0 for a network made from a graph.
 const char *itg_float_network_source(const itg_float_network *network, size_t *bytes);
 

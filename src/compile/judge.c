@@ -350,6 +350,8 @@ void itg_judgement_describe(const itg_judgement *judgement, itg_report *report) 
   report->groups = judgement->groups;
   report->layers = judgement->layers;
   report->layer_count = judgement->layer_count;
+  report->ablation = judgement->ablation;
+  report->ablation_count = judgement->ablation_count;
   report->layer_samples = judgement->layers_result.samples;
   report->explained = judgement->layers_result.explained;
   report->layers_reason = judgement->layers_result.reason[0] ? judgement->layers_result.reason : NULL;

@@ -37,6 +37,8 @@ typedef struct itg_judgement {
   size_t workspace_bytes;
   itg_report_layer *layers;
   size_t layer_count;
+  itg_ablation *ablation; // NULL unless somebody put it there.
+  size_t ablation_count;
   itg_layers_result layers_result; // Nothing measured unless itg_layers_measure was called.
   bool collapsed;
   char reason[256];

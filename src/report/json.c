@@ -100,6 +100,23 @@ static json_t *loss_json(const itg_report *report) {
   return object;
 }
 
+static json_t *ablation_json(const itg_report *report) {
+  json_t *rows = json_array();
+  for (size_t i = 0; i < report->ablation_count; i++) {
+    const itg_ablation *row = &report->ablation[i];
+    json_t *object = json_object();
+    set(object, "method", text(row->method));
+    set(object, "effect", text(row->effect));
+    set(object, "cosine_mean", number(row->cosine_mean));
+    set(object, "cosine_min", number(row->cosine_min));
+    set(object, "noise", number(row->noise));
+    set(object, "bought_db", number(row->bought_db));
+    if (row->failure) set(object, "failure", text(row->failure));
+    json_array_append_new(rows, object);
+  }
+  return rows;
+}
+
 static json_t *layers_json(const itg_report *report) {
   json_t *layers = json_array();
   for (size_t i = 0; i < report->layer_count; i++) {
@@ -151,6 +168,7 @@ char *itg_report_json(const itg_report *report) {
   set(root, "accuracy", accuracy_json(report));
   set(root, "samples", samples_json(report));
   if (report->layer_samples || report->layers_reason) set(root, "loss", loss_json(report));
+  if (report->ablation_count) set(root, "ablation", ablation_json(report));
   set(root, "layers", layers_json(report));
   return dump(root, JSON_INDENT(1));
 }

@@ -53,6 +53,8 @@ typedef struct itg_report {
   size_t phase_count;
   const itg_report_layer *layers;
   size_t layer_count;
+  const itg_ablation *ablation;
+  size_t ablation_count;
   size_t layer_samples;      // On which the losses of the layers were measured; 0: they were not.
   double explained;          // Sum of the layers' parts over the loss of the whole program; NaN: unknown.
   const char *layers_reason; // Why the losses were not measured, or NULL.

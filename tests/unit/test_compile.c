@@ -201,6 +201,7 @@ static void test_cancel_at_every_step(void **state) {
   for (; status == ITG_ERROR_CANCELLED && steps < 200; steps++) {
     itg_compile_options options = good_options();
     int left = steps;
+    options.ablate = 1;
     options.progress = cancel_later;
     options.progress_context = &left;
     status = itg_compiler_compile(compiler, &options, "cancelled.itg", NULL, NULL);
@@ -226,7 +227,8 @@ static void test_collapse_is_refused(void **state) {
   assert_int_equal(itg_compiler_compile(compiler, &options, "fragile.itg", &diagnostic, &result),
                    ITG_ERROR_QUANTIZATION);
   assert_non_null(strstr(diagnostic.message, "collapsed"));
-  assert_non_null(strstr(diagnostic.message, "a16w8")); // What to try.
+  assert_non_null(strstr(diagnostic.message, "a16w8"));  // What to try.
+  assert_non_null(strstr(diagnostic.message, "loss: ")); // Where it comes from.
   assert_true(result.collapsed && result.output_count == 1 && result.file_bytes == 0);
   assert_int_equal(access("fragile.itg", F_OK), -1);
   options.allow_collapse = 1;
@@ -237,6 +239,56 @@ static void test_collapse_is_refused(void **state) {
   assert_int_equal(itg_compiler_compile(compiler, &options, "fragile.itg", &diagnostic, &result), ITG_OK);
   assert_false(result.collapsed);
   itg_compiler_close(compiler);
+}
+
+// On the network that 8 bits destroy nothing helps; on the embedder every row has its numbers, and the first is the program.
+static void test_ablation(void **state) {
+  (void)state;
+  itg_compiler *compiler = open_compiler();
+  itg_compile_options options = good_options();
+  itg_compile_result result = {0};
+  options.ablate = 1;
+  options.precision = "a8w8";
+  assert_int_equal(itg_compiler_compile(compiler, &options, "ablated.itg", NULL, &result), ITG_OK);
+  assert_true(result.ablation_count > 3);
+  const itg_ablation *rows = result.ablation;
+  assert_true(rows[0].cosine_mean == result.outputs[0].cosine_mean);
+  assert_true(rows[0].cosine_min == result.outputs[0].cosine_min);
+  assert_true(rows[0].bought_db == 0);
+  bool differs = false;
+  for (size_t i = 1; i < result.ablation_count; i++) {
+    assert_null(rows[i].failure);
+    assert_true(rows[i].cosine_mean > 0.9 && isfinite(rows[i].bought_db));
+    differs |= rows[i].noise != rows[0].noise;
+    if (strcmp(rows[i].method, "scale-snapping") == 0) assert_true(rows[i].bought_db == 0); // Only for NPUs.
+  }
+  assert_true(differs); // Some method does something here.
+  assert_non_null(strstr(result.json, "\"ablation\""));
+  // The file does not depend on it.
+  itg_compile_result plain = {0};
+  options.ablate = 0;
+  assert_int_equal(itg_compiler_compile(compiler, &options, "plain.itg", NULL, &plain), ITG_OK);
+  assert_null(plain.ablation);
+  assert_int_equal(system("cmp -s ablated.itg plain.itg"), 0);
+  itg_compiler_close(compiler);
+
+  // A comparison finds the recipe in the file and gives the same rows.
+  itg_float_network *network;
+  assert_int_equal(itg_float_network_open("m.onnx", NULL, NULL, &network), ITG_OK);
+  itg_compare_options compare;
+  itg_compare_options_default(&compare);
+  compare.samples = good_options().judge;
+  compare.thread_count = 2;
+  compare.ablate = 1;
+  itg_comparison comparison;
+  itg_diagnostic diagnostic = {0};
+  assert_int_equal(itg_compare("ablated.itg", network, &compare, &diagnostic, &comparison), ITG_ERROR_ARGUMENT);
+  compare.calibration = good_options().calibration;
+  assert_int_equal(itg_compare("ablated.itg", network, &compare, &diagnostic, &comparison), ITG_OK);
+  assert_true(comparison.ablation_count > 3);
+  assert_true(comparison.ablation[0].cosine_mean == comparison.outputs[0].cosine_mean);
+  itg_comparison_free(&comparison);
+  itg_float_network_close(network);
 }
 
 static void test_float_network(void **state) {
@@ -285,6 +337,7 @@ int main(void) {
       cmocka_unit_test(test_errors_of_samples_come_through),
       cmocka_unit_test(test_cancel_at_every_step),
       cmocka_unit_test(test_collapse_is_refused),
+      cmocka_unit_test(test_ablation),
       cmocka_unit_test(test_float_network),
       cmocka_unit_test(test_shape_texts),
   };
