@@ -79,6 +79,10 @@ ITG_API ITG_MUST_USE itg_status itg_model_open_memory(const void *data, size_t s
 // All sessions of the model must be destroyed before. NULL is allowed.
 ITG_API void itg_model_close(itg_model *model);
 
+// Another graph of the file by its role: language models have "decoder", "embedding" and sometimes "vision", the parts of one
+// model. The first graph of a file is the model itself. NULL when there is none. Lives as long as the model; not to be closed.
+ITG_API const itg_model *itg_model_part(const itg_model *model, const char *role);
+
 ITG_API size_t itg_model_input_count(const itg_model *model);
 ITG_API size_t itg_model_output_count(const itg_model *model);
 // `index` below the count; NULL otherwise. The result lives as long as the model.

@@ -109,7 +109,7 @@ itg_status itg_compare(const char *compiled, const itg_float_network *network, c
   itg_graph_destroy(run.canonical);
   itg_recipe_free(&run.recipe);
   itg_model_close(run.model);
-  itg_graph_destroy(run.container.graph);
+  itg_container_free(&run.container);
   itg_mapped_file_close(&run.file);
   if (status != ITG_OK) free_judgement(run.judgement);
   return status;

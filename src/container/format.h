@@ -79,7 +79,7 @@ typedef struct itg_file_section {
 } itg_file_section;
 static_assert(sizeof(itg_file_section) == 40 && offsetof(itg_file_section, offset) == 16, "file format");
 
-// One graph over the shared constants, with the key it is chosen by. Version 1.0 files have exactly one.
+// One graph over the shared constants, with the key it is chosen by: 1 to 16 of them, no two with one role.
 typedef struct itg_file_variant {
   uint32_t name;   // Of the graph.
   uint32_t target; // "" for any CPU; else the name of an accelerator whose encodings this graph has.

@@ -178,19 +178,15 @@ static itg_status read_ends(file_reader *reader, bool outputs) {
   return ITG_OK;
 }
 
-static itg_status read_graph(file_reader *reader) {
+// One variant as a verified graph in reader->graph.
+static itg_status read_graph(file_reader *reader, const itg_file_variant *variant) {
   itg_diagnostic *diagnostic = reader->diagnostic;
-  const void *variants = NULL, *tensors = NULL, *nodes = NULL;
-  size_t variant_count = 0, tensor_count = 0, node_count = 0;
-  ITG_TRY(table_of(reader, ITG_SECTION_VARIANTS, sizeof(itg_file_variant), ITG_FILE_MAX_SECTIONS, &variants,
-                   &variant_count));
+  const void *tensors = NULL, *nodes = NULL;
+  size_t tensor_count = 0, node_count = 0;
   ITG_TRY(
       table_of(reader, ITG_SECTION_TENSORS, sizeof(itg_file_tensor), ITG_FILE_MAX_TENSORS, &tensors, &tensor_count));
   ITG_TRY(table_of(reader, ITG_SECTION_NODES, sizeof(itg_file_node), ITG_FILE_MAX_NODES, &nodes, &node_count));
-  if (variant_count != 1)
-    ITG_FAIL(diagnostic, variant_count ? ITG_ERROR_UNSUPPORTED : ITG_ERROR_FORMAT, NULL,
-             "the file holds %zu graphs; this build reads files with one", variant_count);
-  const itg_file_variant *variant = reader->variant = variants;
+  reader->variant = variant;
   const char *name = itg_sections_string(&reader->sections, variant->name);
   if (!name || !itg_sections_string(&reader->sections, variant->target) ||
       !itg_sections_string(&reader->sections, variant->role) ||
@@ -211,9 +207,37 @@ static itg_status read_graph(file_reader *reader) {
   return itg_graph_verify(reader->graph, ITG_STAGE_LEGAL, diagnostic);
 }
 
+// Every part, each with a role of its own. What was read so far is in `out`, also after an error.
+static itg_status read_parts(file_reader *reader, itg_container *out) {
+  itg_diagnostic *diagnostic = reader->diagnostic;
+  const void *records = NULL;
+  size_t count = 0;
+  ITG_TRY(table_of(reader, ITG_SECTION_VARIANTS, sizeof(itg_file_variant), ITG_FILE_MAX_SECTIONS, &records, &count));
+  if (count < 1 || count > ITG_CONTAINER_MAX_PARTS)
+    ITG_FAIL(diagnostic, count ? ITG_ERROR_UNSUPPORTED : ITG_ERROR_FORMAT, NULL,
+             "the file holds %zu graphs; this build reads 1 to %d", count, ITG_CONTAINER_MAX_PARTS);
+  for (size_t i = 0; i < count; i++) {
+    const itg_file_variant *variant = (const itg_file_variant *)records + i;
+    ITG_TRY(itg_graph_create(diagnostic, &reader->graph));
+    if (i == 0) {
+      out->graph = reader->graph;
+      out->parts = itg_arena_array(&out->graph->arena, count, sizeof out->parts[0]);
+      ITG_TRY_MEMORY(out->parts, diagnostic);
+    }
+    out->parts[out->part_count++] =
+        (itg_container_part){itg_sections_string(&reader->sections, variant->role), reader->graph};
+    ITG_TRY(read_graph(reader, variant));
+    for (size_t j = 0; j < i; j++) {
+      if (strcmp(out->parts[i].role, out->parts[j].role) == 0)
+        ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, out->parts[i].role, "two graphs of the file have one role");
+    }
+  }
+  return ITG_OK;
+}
+
 static itg_status read_metadata(const file_reader *reader, itg_container *container) {
   const itg_sections *sections = &reader->sections;
-  container->sections = itg_arena_array(&reader->graph->arena, sections->table_count, sizeof container->sections[0]);
+  container->sections = itg_arena_array(&container->graph->arena, sections->table_count, sizeof container->sections[0]);
   ITG_TRY_MEMORY(container->sections, reader->diagnostic);
   for (uint32_t i = 0; i < sections->table_count; i++) {
     const bool is_context = sections->table[i].type == (ITG_SECTION_CONTEXT | ITG_SECTION_OPTIONAL);
@@ -231,14 +255,20 @@ itg_status itg_container_read(itg_span bytes, itg_diagnostic *diagnostic, itg_co
              ITG_FILE_ALIGNMENT);
   file_reader reader = {.diagnostic = diagnostic};
   ITG_TRY(itg_sections_check(bytes, diagnostic, &reader.sections));
-  ITG_TRY(itg_graph_create(diagnostic, &reader.graph));
-  itg_container container = {.graph = reader.graph};
-  itg_status status = read_graph(&reader);
+  itg_container container = {0};
+  itg_status status = read_parts(&reader, &container);
   if (status == ITG_OK) status = read_metadata(&reader, &container);
   if (status != ITG_OK) {
-    itg_graph_destroy(reader.graph);
+    itg_container_free(&container);
     return status;
   }
   *out = container;
   return ITG_OK;
+}
+
+void itg_container_free(itg_container *container) {
+  // The first graph holds the list.
+  for (size_t i = 1; i < container->part_count; i++) itg_graph_destroy((itg_graph *)container->parts[i].graph);
+  itg_graph_destroy(container->graph);
+  *container = (itg_container){0};
 }

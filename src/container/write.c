@@ -26,7 +26,9 @@ typedef struct placement { // A constant's data in a piece.
 } placement;
 
 typedef struct file_writer {
-  const itg_graph *graph;
+  const itg_container_part *parts;
+  size_t part_count;
+  size_t first_tensor; // Of the part at hand.
   itg_diagnostic *diagnostic;
   buffer tables[ITG_SECTION_TABLES + 1]; // By section type.
   buffer placements;                     // placement[], in order of pieces and offsets.
@@ -186,8 +188,9 @@ static itg_status put_tensor(file_writer *writer, itg_tensor *const *slot, uint3
     ITG_TRY(put_constant(writer, tensor->data, size, &record));
   }
   TRY_APPEND(&writer->tables[ITG_SECTION_TENSORS], &record, sizeof record);
-  *out = (uint32_t)count_of(writer, ITG_SECTION_TENSORS, sizeof record);
-  if (*out > ITG_FILE_MAX_TENSORS)
+  const size_t total = count_of(writer, ITG_SECTION_TENSORS, sizeof record);
+  *out = (uint32_t)(total - writer->first_tensor);
+  if (total > ITG_FILE_MAX_TENSORS)
     ITG_FAIL(writer->diagnostic, ITG_ERROR_LIMIT, NULL, "more than %d tensors", ITG_FILE_MAX_TENSORS);
   ITG_TRY_MEMORY(itg_map_set(&writer->tensors, (const char *)slot, sizeof *slot, (void *)(uintptr_t)*out),
                  writer->diagnostic);
@@ -226,18 +229,37 @@ static itg_status put_node(file_writer *writer, const itg_node *node) {
   return ITG_OK;
 }
 
-static itg_status put_graph(file_writer *writer) {
-  const itg_graph *graph = writer->graph;
-  if (graph->node_count > ITG_FILE_MAX_NODES)
+static itg_status put_part(file_writer *writer, const itg_container_part *part) {
+  const itg_graph *graph = part->graph;
+  itg_file_variant variant = {.first_tensor = (uint32_t)count_of(writer, ITG_SECTION_TENSORS, sizeof(itg_file_tensor)),
+                              .first_node = (uint32_t)count_of(writer, ITG_SECTION_NODES, sizeof(itg_file_node)),
+                              .node_count = (uint32_t)graph->node_count};
+  if (graph->node_count > ITG_FILE_MAX_NODES - variant.first_node)
     ITG_FAIL(writer->diagnostic, ITG_ERROR_LIMIT, NULL, "more than %d nodes", ITG_FILE_MAX_NODES);
-  TRY_APPEND(&writer->tables[ITG_SECTION_STRINGS], "", 1);
-  itg_file_variant variant = {.node_count = (uint32_t)graph->node_count};
+  writer->first_tensor = variant.first_tensor;
   ITG_TRY(put_string(writer, graph->name, &variant.name));
+  ITG_TRY(put_string(writer, part->role, &variant.role));
   ITG_TRY(put_operands(writer, graph->inputs, graph->input_count, &variant.first_input, &variant.input_count));
   ITG_FOR_EACH_NODE(node, graph) { ITG_TRY(put_node(writer, node)); }
   ITG_TRY(put_operands(writer, graph->outputs, graph->output_count, &variant.first_output, &variant.output_count));
-  variant.tensor_count = (uint32_t)count_of(writer, ITG_SECTION_TENSORS, sizeof(itg_file_tensor));
+  variant.tensor_count =
+      (uint32_t)count_of(writer, ITG_SECTION_TENSORS, sizeof(itg_file_tensor)) - variant.first_tensor;
   TRY_APPEND(&writer->tables[ITG_SECTION_VARIANTS], &variant, sizeof variant);
+  return ITG_OK;
+}
+
+static itg_status put_parts(file_writer *writer) {
+  if (writer->part_count < 1 || writer->part_count > ITG_CONTAINER_MAX_PARTS)
+    ITG_FAIL(writer->diagnostic, ITG_ERROR_LIMIT, NULL, "%zu graphs in one file; 1 to %d are possible",
+             writer->part_count, ITG_CONTAINER_MAX_PARTS);
+  TRY_APPEND(&writer->tables[ITG_SECTION_STRINGS], "", 1);
+  for (size_t i = 0; i < writer->part_count; i++) {
+    for (size_t j = 0; j < i; j++) {
+      if (strcmp(writer->parts[i].role, writer->parts[j].role) == 0)
+        ITG_FAIL(writer->diagnostic, ITG_ERROR_ARGUMENT, writer->parts[i].role, "two graphs have this role");
+    }
+    ITG_TRY(put_part(writer, &writer->parts[i]));
+  }
   return ITG_OK;
 }
 
@@ -377,8 +399,9 @@ static void release(file_writer *writer, buffer *table) {
 
 static itg_status prepare(file_writer *writer, const itg_metadata_section *metadata, size_t metadata_count,
                           buffer *table, uint64_t *size) {
-  ITG_TRY(itg_graph_verify(writer->graph, ITG_STAGE_LEGAL, writer->diagnostic));
-  ITG_TRY(put_graph(writer));
+  for (size_t i = 0; i < writer->part_count; i++)
+    ITG_TRY(itg_graph_verify(writer->parts[i].graph, ITG_STAGE_LEGAL, writer->diagnostic));
+  ITG_TRY(put_parts(writer));
   return lay_out(writer, metadata, metadata_count, table, size);
 }
 
@@ -393,15 +416,22 @@ static itg_status write_file(const file_writer *writer, const char *path, const 
   return itg_output_file_commit(sink.file, writer->diagnostic);
 }
 
-itg_status itg_container_write(const char *path, const itg_graph *graph, const itg_metadata_section *sections,
-                               size_t section_count, itg_diagnostic *diagnostic) {
-  file_writer writer = {.graph = graph, .diagnostic = diagnostic};
+itg_status itg_container_write_parts(const char *path, const itg_container_part *parts, size_t part_count,
+                                     const itg_metadata_section *sections, size_t section_count,
+                                     itg_diagnostic *diagnostic) {
+  file_writer writer = {.parts = parts, .part_count = part_count, .diagnostic = diagnostic};
   buffer table = {0};
   uint64_t size = 0;
   itg_status status = prepare(&writer, sections, section_count, &table, &size);
   if (status == ITG_OK) status = write_file(&writer, path, sections, &table, size);
   release(&writer, &table);
   return status;
+}
+
+itg_status itg_container_write(const char *path, const itg_graph *graph, const itg_metadata_section *sections,
+                               size_t section_count, itg_diagnostic *diagnostic) {
+  const itg_container_part part = {"", graph};
+  return itg_container_write_parts(path, &part, 1, sections, section_count, diagnostic);
 }
 
 static itg_status write_memory(const file_writer *writer, const itg_metadata_section *metadata, const buffer *table,
@@ -414,9 +444,10 @@ static itg_status write_memory(const file_writer *writer, const itg_metadata_sec
   return ITG_OK;
 }
 
-itg_status itg_container_encode(const itg_graph *graph, const itg_metadata_section *sections, size_t section_count,
-                                itg_diagnostic *diagnostic, uint8_t **bytes, size_t *size) {
-  file_writer writer = {.graph = graph, .diagnostic = diagnostic};
+itg_status itg_container_encode_parts(const itg_container_part *parts, size_t part_count,
+                                      const itg_metadata_section *sections, size_t section_count,
+                                      itg_diagnostic *diagnostic, uint8_t **bytes, size_t *size) {
+  file_writer writer = {.parts = parts, .part_count = part_count, .diagnostic = diagnostic};
   buffer table = {0};
   uint64_t total = 0;
   itg_status status = prepare(&writer, sections, section_count, &table, &total);
@@ -426,9 +457,16 @@ itg_status itg_container_encode(const itg_graph *graph, const itg_metadata_secti
   return status;
 }
 
+itg_status itg_container_encode(const itg_graph *graph, const itg_metadata_section *sections, size_t section_count,
+                                itg_diagnostic *diagnostic, uint8_t **bytes, size_t *size) {
+  const itg_container_part part = {"", graph};
+  return itg_container_encode_parts(&part, 1, sections, section_count, diagnostic, bytes, size);
+}
+
 itg_status itg_container_measure(const itg_graph *graph, const itg_metadata_section *sections, size_t section_count,
                                  itg_diagnostic *diagnostic, size_t *size) {
-  file_writer writer = {.graph = graph, .diagnostic = diagnostic};
+  const itg_container_part part = {"", graph};
+  file_writer writer = {.parts = &part, .part_count = 1, .diagnostic = diagnostic};
   buffer table = {0};
   uint64_t total = 0;
   const itg_status status = prepare(&writer, sections, section_count, &table, &total);

@@ -36,8 +36,7 @@ static void find_block(itg_model *model) {
   }
 }
 
-static itg_status prepare(itg_model *model, itg_span bytes, itg_diagnostic *diagnostic) {
-  ITG_TRY(itg_container_read(bytes, diagnostic, &model->container));
+static itg_status prepare_graph(itg_model *model, itg_diagnostic *diagnostic) {
   itg_graph *graph = model->container.graph;
   int32_t *indices = itg_arena_array(&graph->arena, (size_t)graph->input_count, sizeof *indices);
   model->inputs = itg_arena_array(&graph->arena, (size_t)graph->input_count, sizeof *model->inputs);
@@ -52,6 +51,32 @@ static itg_status prepare(itg_model *model, itg_span bytes, itg_diagnostic *diag
   model->graph_inputs = indices;
   for (int32_t i = 0; i < graph->output_count; i++) describe(graph->outputs[i], &model->outputs[i]);
   return itg_program_list_create(diagnostic, &model->programs);
+}
+
+static itg_status prepare(itg_model *model, itg_span bytes, itg_diagnostic *diagnostic) {
+  ITG_TRY(itg_container_read(bytes, diagnostic, &model->container));
+  const itg_container *container = &model->container;
+  model->role = container->parts[0].role;
+  ITG_TRY(prepare_graph(model, diagnostic));
+  model->parts = itg_arena_array(&container->graph->arena, container->part_count - 1, sizeof *model->parts);
+  ITG_TRY_MEMORY(model->parts, diagnostic);
+  for (size_t i = 1; i < container->part_count; i++) {
+    itg_model *part = &model->parts[model->part_count++];
+    part->container = (itg_container){.graph = (itg_graph *)container->parts[i].graph,
+                                      .sections = container->sections,
+                                      .section_count = container->section_count};
+    part->role = container->parts[i].role;
+    ITG_TRY(prepare_graph(part, diagnostic));
+  }
+  return ITG_OK;
+}
+
+const itg_model *itg_model_part(const itg_model *model, const char *role) {
+  if (strcmp(model->role, role) == 0) return model;
+  for (size_t i = 0; i < model->part_count; i++) {
+    if (strcmp(model->parts[i].role, role) == 0) return &model->parts[i];
+  }
+  return NULL;
 }
 
 itg_status itg_model_open(const char *path, itg_diagnostic *diagnostic, itg_model **out) {
@@ -97,7 +122,8 @@ itg_status itg_model_open_memory(const void *data, size_t size, itg_diagnostic *
 void itg_model_close(itg_model *model) {
   if (!model) return;
   itg_program_list_destroy(model->programs);
-  itg_graph_destroy(model->container.graph);
+  for (size_t i = 0; i < model->part_count; i++) itg_program_list_destroy(model->parts[i].programs);
+  itg_container_free(&model->container);
   itg_mapped_file_close(&model->file);
   free(model->copy);
   free(model);

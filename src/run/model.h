@@ -9,9 +9,12 @@
 typedef struct itg_program itg_program;
 
 struct itg_model {
-  itg_mapped_file file; // Empty when the model lives in the caller's memory.
-  void *copy;           // Aligned copy of unaligned memory, or NULL.
-  itg_container container;
+  itg_mapped_file file;    // Empty when the model lives in the caller's memory.
+  void *copy;              // Aligned copy of unaligned memory, or NULL.
+  itg_container container; // Of a part: its graph alone.
+  itg_model *parts;        // The other graphs of the file; they share the file and its metadata.
+  size_t part_count;
+  const char *role;
   itg_tensor_info *inputs, *outputs; // Without states and the position, which sessions keep.
   size_t input_count;
   const int32_t *graph_inputs;       // inputs[i] is the graph's input graph_inputs[i].

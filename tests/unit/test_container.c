@@ -12,6 +12,7 @@
 
 #include "container/container.h"
 #include "container/format.h"
+#include "intaglio/intaglio.h"
 #include "support/hostile_file.h"
 #include "support/integer_graph.h"
 #include "support/rich_graph.h"
@@ -47,7 +48,7 @@ static itg_status read_copy(const uint8_t *data, size_t size, itg_diagnostic *di
   memcpy(copy, data, size);
   itg_container container = {0};
   const itg_status status = itg_container_read((itg_span){copy, size}, diagnostic, &container);
-  if (status == ITG_OK) itg_graph_destroy(container.graph);
+  if (status == ITG_OK) itg_container_free(&container);
   free(copy);
   return status;
 }
@@ -86,7 +87,7 @@ static void a_graph_comes_back(void **state) {
   assert_int_equal(container.sections[0].size, 11);
   assert_memory_equal(container.sections[0].text, "{\"tool\": 1}", 11);
   assert_true(container.sections[2].is_context && container.sections[2].size == 3);
-  itg_graph_destroy(container.graph);
+  itg_container_free(&container);
   itg_graph_destroy(graph);
   free(bytes.data);
 }
@@ -137,7 +138,7 @@ static void names_are_escaped(void **state) {
   itg_container container = {0};
   assert_int_equal(itg_container_read((itg_span){bytes.data, bytes.size}, NULL, &container), ITG_OK);
   assert_string_equal(container.graph->first->name, "tab\\x09and\\xff, caf\xc3\xa9");
-  itg_graph_destroy(container.graph);
+  itg_container_free(&container);
   itg_graph_destroy(graph);
   free(bytes.data);
 }
@@ -257,11 +258,56 @@ static void an_unknown_operation_is_unsupported(void **state) {
   free(bytes.data);
 }
 
+static void parts_share_their_constants(void **state) {
+  (void)state;
+  itg_graph *first = builder_small_graph(), *second = builder_small_graph();
+  const itg_container_part parts[] = {{"decoder", first}, {"vision", second}}, twins[] = {{"a", first}, {"a", second}};
+  file_bytes both = {0};
+  itg_diagnostic diagnostic = {0};
+  assert_int_equal(itg_container_encode_parts(parts, 2, metadata, 3, &diagnostic, &both.data, &both.size), ITG_OK);
+  itg_container container = {0};
+  assert_int_equal(itg_container_read((itg_span){both.data, both.size}, &diagnostic, &container), ITG_OK);
+  assert_int_equal(container.part_count, 2);
+  assert_string_equal(container.parts[0].role, "decoder");
+  assert_string_equal(container.parts[1].role, "vision");
+  assert_ptr_equal(container.parts[0].graph, container.graph);
+  assert_int_equal(container.section_count, 3);
+  const itg_node *a = container.parts[0].graph->first, *b = container.parts[1].graph->first;
+  for (; a && b; a = a->next, b = b->next) {
+    assert_string_equal(a->name, b->name);
+    for (int32_t i = 0; i < a->input_count; i++)
+      assert_ptr_equal(a->inputs[i] ? a->inputs[i]->data : NULL, b->inputs[i] ? b->inputs[i]->data : NULL);
+  }
+  assert_true(!a && !b);
+  itg_container_free(&container);
+  for (size_t size = 0; size < both.size; size += 97) // As with one graph, no prefix is a file.
+    assert_int_not_equal(read_copy(both.data, size, &diagnostic), ITG_OK);
+  itg_model *model = NULL;
+  assert_int_equal(itg_model_open_memory(both.data, both.size, &diagnostic, &model), ITG_OK);
+  assert_ptr_equal(itg_model_part(model, "decoder"), model);
+  const itg_model *vision = itg_model_part(model, "vision");
+  assert_non_null(vision);
+  assert_null(itg_model_part(model, "embedding"));
+  itg_session *session = NULL;
+  assert_int_equal(itg_session_create(vision, NULL, &diagnostic, &session), ITG_OK);
+  assert_ptr_equal(itg_model_metadata(vision, "provenance", NULL), itg_model_metadata(model, "provenance", NULL));
+  itg_session_destroy(session);
+  itg_model_close(model);
+  uint8_t *bytes = NULL;
+  size_t size;
+  assert_int_equal(itg_container_encode_parts(twins, 2, NULL, 0, &diagnostic, &bytes, &size), ITG_ERROR_ARGUMENT);
+  assert_int_equal(itg_container_encode_parts(parts, 0, NULL, 0, &diagnostic, &bytes, &size), ITG_ERROR_LIMIT);
+  free(both.data);
+  itg_graph_destroy(first);
+  itg_graph_destroy(second);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_graph_comes_back),
       cmocka_unit_test(equal_graphs_give_equal_bytes),
       cmocka_unit_test(equal_constants_are_stored_once),
+      cmocka_unit_test(parts_share_their_constants),
       cmocka_unit_test(names_are_escaped),
       cmocka_unit_test(every_truncation_is_refused),
       cmocka_unit_test(every_flipped_byte_is_noticed),
