@@ -41,7 +41,7 @@ static inline void redirect(int descriptor, const char *path) {
 static inline pid_t start_command(const char *line, const char *out) {
   const pid_t child = fork();
   if (child != 0) return child;
-  char copy[4096], *words[64];
+  char copy[5200], *words[64];
   int count = 0;
   snprintf(copy, sizeof copy, "intaglio %s", line);
   for (char *word = strtok(copy, " "); word && count < 63; word = strtok(NULL, " ")) words[count++] = word;
