@@ -119,6 +119,25 @@ typedef struct itg_ablation {
   const char *failure; // Why there is no program without it, or NULL.
 } itg_ablation;
 
+// A node that runs on the CPU although the network was prepared for an NPU, and why.
+typedef struct itg_cpu_node {
+  const char *name, *op, *reason;
+  int is_behind;   // 0: before the context, 1: behind it.
+  int is_follower; // 1: the NPU would take it, but not the node that the reason names.
+} itg_cpu_node;
+
+// What runs where on one NPU.
+typedef struct itg_placement {
+  const char *target;                // "qcs6490"
+  size_t node_count, npu_node_count; // Nodes of the integer program, and those that the context holds.
+  size_t operation_count;            // Operations of the vendor's graph.
+  size_t context_bytes;
+  double prepare_seconds;        // Of the vendor's compiler, with its start.
+  size_t prepare_peak_bytes;     // Memory of its process.
+  const itg_cpu_node *cpu_nodes; // node_count - npu_node_count entries.
+  const char *build;             // Of the vendor's library.
+} itg_placement;
+
 // Memory of a result belongs to the object that made it (compiler) or to the caller (itg_comparison_free).
 typedef struct itg_compile_result {
   size_t output_count;
@@ -134,8 +153,10 @@ typedef struct itg_compile_result {
   size_t workspace_bytes, peak_memory_bytes; // Of a session; of the process so far.
   size_t node_count, step_count;
   size_t calibration_count, judge_count;
-  int judged_on_calibration; // 1: no held-out samples were given.
-  int collapsed;             // 1: only with allow_collapse.
+  int judged_on_calibration;       // 1: no held-out samples were given.
+  int collapsed;                   // 1: only with allow_collapse.
+  size_t placement_count;          // One a target.
+  const itg_placement *placements; // Lives as long as `outputs`.
 } itg_compile_result;
 
 // Imports and canonicalises. Errors as itg_float_network_open.

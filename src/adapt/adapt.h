@@ -7,7 +7,7 @@
 
 // Adapts to our own integer kernels (target NULL): an Add whose sum goes through a per-channel Affine (the BatchNorm that
 // reads a residual stream) becomes AddAffine with both results. Adapts to an NPU: slopes (PRelu, LeakyRelu) fused into
-// convolutions become nodes of their own, and sums keep one output. Verifies; leaves stage ADAPTED.
+// convolutions become nodes of their own, SiLU and QuickGELU a Sigmoid and a Mul, and sums keep one output. Verifies; leaves stage ADAPTED.
 // For both, InstanceNorm and GroupNorm become LayerNorm and Affine.
 // Quantize-dequantize pairs of models that were quantized elsewhere become encodings first (the one rewrite that takes
 // roundings away: the integer program puts them back).

@@ -12,5 +12,7 @@ ITG_MUST_USE itg_status itg_adapt_decompose_norms(itg_graph *graph, itg_diagnost
 ITG_MUST_USE itg_status itg_adapt_add_affine(itg_graph *graph, itg_diagnostic *diagnostic);
 // PRELU and LEAKY activations of convolutions and fully connected layers become nodes behind them.
 ITG_MUST_USE itg_status itg_adapt_split_slopes(itg_graph *graph, itg_diagnostic *diagnostic);
+// SILU and QUICK_GELU become SIGMOID and MUL.
+ITG_MUST_USE itg_status itg_adapt_split_gates(itg_graph *graph, itg_diagnostic *diagnostic);
 
 #endif

@@ -72,6 +72,7 @@ static void print_result(const compile_run *run, const itg_compile_result *resul
   printf("compile %.2f s (import %.2f, calibrate %.2f, quantize %.2f, judge %.2f), peak memory %.0f MiB\n",
          result->total_seconds, result->import_seconds, result->calibrate_seconds, result->quantize_seconds,
          result->judge_seconds, (double)result->peak_memory_bytes / mib);
+  for (size_t i = 0; i < result->placement_count; i++) cli_print_placement(stdout, &result->placements[i]);
   const char *report = cli_get(run->arguments, "report");
   if (report) printf("report  %s\n", report);
   if (!result->file_bytes) return;

@@ -168,3 +168,26 @@ bool cli_is_compiled(const char *path) {
   fclose(file);
   return compiled;
 }
+
+void cli_print_placement(FILE *stream, const itg_placement *placement) {
+  const double mib = 1 << 20;
+  const size_t on_cpu = placement->node_count - placement->npu_node_count;
+  fprintf(stream, "npu     %s: %zu of %zu nodes on the NPU", placement->target, placement->npu_node_count,
+          placement->node_count);
+  if (placement->operation_count) fprintf(stream, " as %zu operations", placement->operation_count);
+  if (placement->context_bytes)
+    fprintf(stream, "; context %.2f MiB, prepared in %.2f s with %.0f MiB", (double)placement->context_bytes / mib,
+            placement->prepare_seconds, (double)placement->prepare_peak_bytes / mib);
+  fprintf(stream, " (library %s)\n", placement->build);
+  size_t before = 0, behind = 0;
+  for (size_t i = 0; i < on_cpu; i++) {
+    const itg_cpu_node *node = &placement->cpu_nodes[i];
+    before += node->is_follower && !node->is_behind;
+    behind += node->is_follower && node->is_behind;
+    if (node->is_follower) continue;
+    fprintf(stream, "        on the CPU, %s: %s (%s): %s\n", node->is_behind ? "behind" : "before", node->name,
+            node->op, node->reason);
+  }
+  if (before) fprintf(stream, "        on the CPU, before: %zu more nodes that these need\n", before);
+  if (behind) fprintf(stream, "        on the CPU, behind: %zu more nodes that need these\n", behind);
+}

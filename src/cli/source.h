@@ -33,6 +33,8 @@ const char *cli_source_preprocessing(const cli_source *source);
 void cli_print_accuracy(FILE *stream, const itg_output_accuracy *outputs, size_t count);
 // What each method bought; nothing without rows.
 void cli_print_ablation(FILE *stream, const itg_ablation *rows, size_t count);
+// What runs where on one NPU; every node on the CPU with its reason.
+void cli_print_placement(FILE *stream, const itg_placement *placement);
 // Source options by --shape; free `*shapes` afterwards.
 itg_source_options cli_source_options(const cli_arguments *arguments, const char ***shapes);
 bool cli_is_compiled(const char *path); // By the file's first bytes.

@@ -27,6 +27,7 @@ struct itg_compiler {
   // Of the last compile; freed by the next.
   itg_judgement judgement;
   itg_output_accuracy *outputs;
+  itg_compile_targets targets;
   char *json;
   char loss_summary[256];
 };
@@ -45,10 +46,9 @@ typedef struct compile_run {
   itg_recipe recipe;
   uint8_t *bytes; // The file without its accuracy record, for the judge.
   itg_model *model;
-  itg_compile_targets targets;
   itg_metadata_section sections[5 + ITG_MAX_TARGETS];
   size_t section_count;
-  char *provenance, *accuracy, *recipe_json;
+  char *provenance, *accuracy, *recipe_json, *placement;
   size_t source_bytes, file_bytes;
   double start, passes_seconds, calibrate_seconds, quantize_seconds, judge_seconds;
 } compile_run;
@@ -77,6 +77,7 @@ itg_status itg_compiler_open(const char *path, const itg_source_options *options
 
 static void forget_result(itg_compiler *compiler) {
   itg_judgement_free(&compiler->judgement);
+  itg_targets_free(&compiler->targets);
   free(compiler->outputs);
   free(compiler->json);
   compiler->outputs = NULL;
@@ -181,7 +182,7 @@ static itg_status rewrite(compile_run *run) {
 static itg_status build(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
-  run->build = (itg_build_options){.target = run->targets.strictest,
+  run->build = (itg_build_options){.target = run->compiler->targets.strictest,
                                    .pool = run->pool,
                                    .calibration = options->calibration,
                                    .show = options->dump_after ? dump_pass : NULL,
@@ -204,7 +205,8 @@ static itg_status describe_origin(compile_run *run) {
   itg_provenance provenance = {.source_name = itg_base_name(run->compiler->path),
                                .recipe_json = run->recipe_json,
                                .precision = run->recipe.precision ? run->recipe.precision : "",
-                               .target = run->targets.strictest ? run->targets.strictest->name : NULL,
+                               .target =
+                                   run->compiler->targets.strictest ? run->compiler->targets.strictest->name : NULL,
                                .calibration_count = run->options->calibration.count,
                                .calibration_hash = run->calibrated.hash};
   ITG_TRY(itg_hash_file(run->compiler->path, run->diagnostic, &provenance.source_bytes, &provenance.source_hash));
@@ -287,6 +289,8 @@ static itg_report describe(const compile_run *run, const char *output, itg_repor
                        .judged_on_calibration = options->judge.count == 0,
                        .phases = phases,
                        .phase_count = PHASES};
+  report.placements = run->compiler->targets.placements;
+  report.placement_count = run->compiler->targets.count;
   itg_judgement_describe(&run->compiler->judgement, &report);
   return report;
 }
@@ -298,9 +302,14 @@ static itg_status complete_sections(compile_run *run, const char *output) {
   run->accuracy = itg_report_accuracy_json(&report);
   ITG_TRY_MEMORY(run->accuracy, run->diagnostic);
   add_section(run, "accuracy", run->accuracy);
-  ITG_TRY(itg_targets_prepare(&run->targets, run->built.legal, run->options, run->diagnostic));
-  itg_targets_sections(&run->targets, run->sections + run->section_count);
-  run->section_count += run->targets.count;
+  ITG_TRY(itg_targets_prepare(&run->compiler->targets, run->built.legal, run->options, run->diagnostic));
+  if (run->compiler->targets.count) {
+    run->placement = itg_report_placement_json(run->compiler->targets.placements, run->compiler->targets.count);
+    ITG_TRY_MEMORY(run->placement, run->diagnostic);
+    add_section(run, "placement", run->placement);
+  }
+  itg_targets_sections(&run->compiler->targets, run->sections + run->section_count);
+  run->section_count += run->compiler->targets.count;
   return itg_container_measure(run->built.legal, run->sections, run->section_count, run->diagnostic, &run->file_bytes);
 }
 
@@ -344,7 +353,9 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
                                  .calibration_count = report.calibration_count,
                                  .judge_count = report.judge_count,
                                  .judged_on_calibration = report.judged_on_calibration,
-                                 .collapsed = judgement->collapsed};
+                                 .collapsed = judgement->collapsed,
+                                 .placement_count = compiler->targets.count,
+                                 .placements = compiler->targets.placements};
   return ITG_OK;
 }
 
@@ -364,7 +375,7 @@ static itg_status refuse(const compile_run *run) {
 
 static itg_status compile(compile_run *run, const char *output, itg_compile_result *result) {
   ITG_TRY(check_options(run));
-  ITG_TRY(itg_targets_find(run->options, run->diagnostic, &run->targets));
+  ITG_TRY(itg_targets_find(run->options, run->diagnostic, &run->compiler->targets));
   ITG_TRY(check_writable(output, run->diagnostic));
   if (run->options->report) ITG_TRY(check_writable(run->options->report, run->diagnostic));
   ITG_TRY(itg_pool_create(run->options->thread_count, run->diagnostic, &run->pool));
@@ -398,9 +409,10 @@ itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_option
   itg_float_network_close(run.network);
   itg_pool_destroy(run.pool);
   itg_recipe_free(&run.recipe);
-  itg_targets_free(&run.targets);
   free(run.provenance);
   free(run.accuracy);
   free(run.recipe_json);
+  free(run.placement);
+  itg_targets_free_contexts(&compiler->targets); // The placements stay for the result.
   return status;
 }

@@ -99,13 +99,27 @@ static itg_status write_epcontext(const itg_graph *graph, const itg_qnn_stored *
   return ITG_OK;
 }
 
+// The exported file has no place for what the CPU computes beside the context.
+static itg_status check_whole(const itg_graph *graph, const itg_qnn_stored *stored, itg_diagnostic *diagnostic) {
+  const int32_t inputs = graph->input_count, outputs = graph->output_count;
+  bool whole = stored->header.input_count == (uint32_t)inputs && stored->header.output_count == (uint32_t)outputs;
+  for (int32_t i = 0; whole && i < inputs; i++) whole = strcmp(stored->inputs[i].name, graph->inputs[i]->name) == 0;
+  for (int32_t i = 0; whole && i < outputs; i++) whole = strcmp(stored->outputs[i].name, graph->outputs[i]->name) == 0;
+  if (!whole)
+    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, stored->header.target,
+             "the context holds a part of the network only (inspect shows which nodes the CPU computes); export --qdq "
+             "or --qnn-context instead");
+  return ITG_OK;
+}
+
 itg_status itg_export_epcontext(const itg_model *model, const char *target, const char *path,
                                 itg_diagnostic *diagnostic) {
   itg_qnn_stored stored = {0};
   ITG_TRY(find_context(model, target, diagnostic, &stored));
   itg_arena arena = {0};
   itg_onnx_writer onnx = {0};
-  itg_status status = write_epcontext(model->container.graph, &stored, &arena, &onnx, diagnostic);
+  itg_status status = check_whole(model->container.graph, &stored, diagnostic);
+  if (status == ITG_OK) status = write_epcontext(model->container.graph, &stored, &arena, &onnx, diagnostic);
   if (status == ITG_OK) status = itg_onnx_writer_finish(&onnx, OPSET, path, diagnostic);
   itg_onnx_writer_discard(&onnx);
   itg_arena_free(&arena);

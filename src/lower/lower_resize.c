@@ -2,8 +2,7 @@
 #include <math.h>
 
 #include "lower/emit.h"
-
-enum { WEIGHT_ONE = 2048 };
+#include "lower/resize_table.h"
 
 // The input coordinate of output position `i` in dimension d.
 static double source_coordinate(const itg_resize_attributes *resize, int32_t d, int64_t i, int64_t in, int64_t out) {
@@ -37,8 +36,7 @@ static double nearest(double x, int32_t rounding) {
 
 static double clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
-// Pairs of indices and the weight of the second, for every output position of dimension d.
-static void fill_axis(const itg_resize_attributes *resize, int32_t d, int64_t in, int64_t out, int32_t *index,
+void itg_resize_table(const itg_resize_attributes *resize, int32_t d, int64_t in, int64_t out, int32_t *index,
                       int32_t *weight) {
   for (int64_t i = 0; i < out; i++) {
     const double x = source_coordinate(resize, d, i, in, out);
@@ -50,7 +48,7 @@ static void fill_axis(const itg_resize_attributes *resize, int32_t d, int64_t in
     const double inside = clamp(x, 0, (double)(in - 1)), first = floor(inside);
     index[2 * i] = (int32_t)first;
     index[2 * i + 1] = (int32_t)fmin(first + 1, (double)(in - 1));
-    weight[i] = (int32_t)floor((inside - first) * WEIGHT_ONE + 0.5);
+    weight[i] = (int32_t)floor((inside - first) * ITG_RESIZE_WEIGHT_ONE + 0.5);
   }
 }
 
@@ -80,7 +78,7 @@ itg_status itg_lower_resize(itg_legalizer *l, const itg_node *node) {
     int32_t *index = itg_arena_array(&l->scratch, (size_t)out * 2, sizeof index[0]);
     int32_t *weight = itg_arena_array(&l->scratch, (size_t)out, sizeof weight[0]);
     ITG_TRY_MEMORY(index && weight, l->diagnostic);
-    fill_axis(&node->attributes.resize, d, in, out, index, weight);
+    itg_resize_table(&node->attributes.resize, d, in, out, index, weight);
     const itg_shape pairs = itg_shape_of(2, (const int64_t[]){out, 2});
     inputs[2 * d - 1] = itg_graph_add_constant(l->graph, "index", ITG_DTYPE_S32, &pairs, index);
     inputs[2 * d] = itg_emit_s32(l, "weight", out, weight);

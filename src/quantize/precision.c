@@ -123,18 +123,6 @@ static bool only_second_operand(const itg_quantize_plan *plan, const itg_tensor 
   return true;
 }
 
-static void apply_second_operands(itg_quantize_plan *plan) {
-  for (itg_node *node = plan->graph->last; node; node = node->previous) {
-    itg_activation_entry *entry = itg_plan_entry(plan, node->outputs[0]);
-    if (!entry || node->op == ITG_OP_SOFTMAX || !only_second_operand(plan, node->outputs[0])) continue;
-    // A recipe may ask for caches of 16 bits.
-    const bool wide =
-        entry->chosen && entry->bits == 16 && is_key_or_value(node->outputs[0]->users[0], node->outputs[0]);
-    if (!wide) entry->bits = 8;
-    entry->symmetric = true;
-  }
-}
-
 static void mark_fixed(itg_quantize_plan *plan) {
   ITG_FOR_EACH_NODE(node, plan->graph) {
     itg_activation_entry *entry = itg_plan_entry(plan, node->outputs[0]);
@@ -160,6 +148,26 @@ static bool takes_eight(const itg_quantize_plan *plan, const itg_node *node, int
     if (index == 1) return true;
     return !uniform16 && !entry->chosen && !(tensor->producer && tensor->producer->op == ITG_OP_SOFTMAX);
   default: return itg_op_moves_codes(node->op) && output && output->bits == 8;
+  }
+}
+
+// An NPU's matrix operation answers in as many bits as it gets: a narrow second operand is then a Convert of its own.
+static bool answers_wide(const itg_quantize_plan *plan, const itg_node *node, bool uniform16) {
+  if (!plan->target || itg_op_moves_codes(node->op)) return false;
+  const itg_activation_entry *input = itg_plan_entry(plan, node->inputs[0]);
+  return input && input->bits == 16 && !takes_eight(plan, node, 0, uniform16);
+}
+
+static void apply_second_operands(itg_quantize_plan *plan, bool uniform16) {
+  for (itg_node *node = plan->graph->last; node; node = node->previous) {
+    itg_activation_entry *entry = itg_plan_entry(plan, node->outputs[0]);
+    if (!entry || node->op == ITG_OP_SOFTMAX || !only_second_operand(plan, node->outputs[0])) continue;
+    if (answers_wide(plan, node, uniform16)) continue;
+    // A recipe may ask for caches of 16 bits.
+    const bool wide =
+        entry->chosen && entry->bits == 16 && is_key_or_value(node->outputs[0]->users[0], node->outputs[0]);
+    if (!wide) entry->bits = 8;
+    entry->symmetric = true;
   }
 }
 
@@ -216,7 +224,7 @@ itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnosti
     propagate_through_views(plan);
   }
   itg_plan_target_bits(plan);
-  apply_second_operands(plan);
+  apply_second_operands(plan, uniform16);
   mark_fixed(plan);
   const size_t count = plan->count;
   for (size_t i = 0; i < count; i++) {

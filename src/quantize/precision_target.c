@@ -47,6 +47,14 @@ void itg_plan_target_bits(itg_quantize_plan *plan) {
       if (input && input->bits == 16) output->bits = 16;
     }
   }
+  // Probabilities stay wide as first operands; so their products are wide too.
+  ITG_FOR_EACH_NODE(node, plan->graph) {
+    if (node->op != ITG_OP_MATMUL) continue;
+    const itg_node *producer = node->inputs[0]->producer;
+    const itg_activation_entry *input = itg_plan_entry(plan, node->inputs[0]);
+    itg_activation_entry *output = itg_plan_entry(plan, node->outputs[0]);
+    if (producer && producer->op == ITG_OP_SOFTMAX && input && input->bits == 16 && output) output->bits = 16;
+  }
   // A wide result is rounded once when its producer is wide already.
   for (itg_node *node = plan->graph->last; node; node = node->previous) {
     const itg_activation_entry *output = itg_plan_entry(plan, node->outputs[0]);

@@ -140,6 +140,39 @@ static json_t *layers_json(const itg_report *report) {
   return layers;
 }
 
+static json_t *placements_json(const itg_placement *placements, size_t count, bool with_costs) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < count; i++) {
+    const itg_placement *p = &placements[i];
+    json_t *object = json_object(), *nodes = json_array();
+    set(object, "target", text(p->target));
+    set(object, "library", text(p->build));
+    set(object, "nodes", integer(p->node_count));
+    set(object, "nodes_on_npu", integer(p->npu_node_count));
+    set(object, "operations", integer(p->operation_count));
+    if (with_costs) {
+      set(object, "context_bytes", integer(p->context_bytes));
+      set(object, "prepare_seconds", number(p->prepare_seconds));
+      set(object, "prepare_peak_bytes", integer(p->prepare_peak_bytes));
+    }
+    for (size_t k = 0; k < p->node_count - p->npu_node_count; k++) {
+      json_t *node = json_object();
+      set(node, "name", text(p->cpu_nodes[k].name));
+      set(node, "op", text(p->cpu_nodes[k].op));
+      set(node, "where", text(p->cpu_nodes[k].is_behind ? "CPU, behind" : "CPU, before"));
+      set(node, "reason", text(p->cpu_nodes[k].reason));
+      if (nodes) json_array_append_new(nodes, node);
+    }
+    set(object, "on_cpu", nodes);
+    if (list) json_array_append_new(list, object);
+  }
+  return list;
+}
+
+char *itg_report_placement_json(const itg_placement *placements, size_t count) {
+  return dump(placements_json(placements, count, false), JSON_COMPACT);
+}
+
 char *itg_report_json(const itg_report *report) {
   json_t *root = json_object();
   if (!root) return NULL;
@@ -170,5 +203,7 @@ char *itg_report_json(const itg_report *report) {
   if (report->layer_samples || report->layers_reason) set(root, "loss", loss_json(report));
   if (report->ablation_count) set(root, "ablation", ablation_json(report));
   set(root, "layers", layers_json(report));
+  if (report->placement_count)
+    set(root, "placements", placements_json(report->placements, report->placement_count, true));
   return dump(root, JSON_INDENT(1));
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "intaglio/compiler.h"
 #include "report/accuracy.h"
 
 typedef struct itg_report_phase {
@@ -55,9 +56,11 @@ typedef struct itg_report {
   size_t layer_count;
   const itg_ablation *ablation;
   size_t ablation_count;
-  size_t layer_samples;      // On which the losses of the layers were measured; 0: they were not.
-  double explained;          // Sum of the layers' parts over the loss of the whole program; NaN: unknown.
-  const char *layers_reason; // Why the losses were not measured, or NULL.
+  size_t layer_samples;            // On which the losses of the layers were measured; 0: they were not.
+  double explained;                // Sum of the layers' parts over the loss of the whole program; NaN: unknown.
+  const char *layers_reason;       // Why the losses were not measured, or NULL.
+  const itg_placement *placements; // One an NPU target.
+  size_t placement_count;
 } itg_report;
 
 // The layer with the largest share of the loss, or NULL where none is known.
@@ -71,6 +74,8 @@ void itg_report_loss_sentence(const itg_report *report, char *text, size_t size)
 char *itg_report_json(const itg_report *report);
 // The accuracy record stored in a .itg: like "accuracy" of the report, without anything that differs between runs.
 char *itg_report_accuracy_json(const itg_report *report);
+// The placements alone, without what differs between runs: the section "placement" of a .itg.
+char *itg_report_placement_json(const itg_placement *placements, size_t count);
 // Writes a self-contained HTML page (no scripts, no outside resources). Errors: IO, MEMORY.
 ITG_MUST_USE itg_status itg_report_write_html(const itg_report *report, const char *path, itg_diagnostic *diagnostic);
 

@@ -71,6 +71,21 @@ static itg_status prepare(itg_model *model, itg_span bytes, itg_diagnostic *diag
   return ITG_OK;
 }
 
+itg_status itg_model_of_graph(itg_graph *graph, itg_diagnostic *diagnostic, itg_model **out) {
+  itg_model *model = calloc(1, sizeof *model);
+  if (!model) itg_graph_destroy(graph);
+  ITG_TRY_MEMORY(model, diagnostic);
+  model->container.graph = graph;
+  model->role = "";
+  const itg_status status = prepare_graph(model, diagnostic);
+  if (status != ITG_OK) {
+    itg_model_close(model);
+    return status;
+  }
+  *out = model;
+  return ITG_OK;
+}
+
 const itg_model *itg_model_part(const itg_model *model, const char *role) {
   if (strcmp(model->role, role) == 0) return model;
   for (size_t i = 0; i < model->part_count; i++) {

@@ -33,6 +33,8 @@ struct itg_program {
   itg_program *next;
 };
 
+// A model without a file around a LEGAL graph, which it takes over (also when it fails). Errors: MEMORY.
+ITG_MUST_USE itg_status itg_model_of_graph(itg_graph *graph, itg_diagnostic *diagnostic, itg_model **out);
 ITG_MUST_USE itg_status itg_program_list_create(itg_diagnostic *diagnostic, struct itg_program_list **out);
 void itg_program_list_destroy(struct itg_program_list *list); // NULL is allowed.
 // The plan for a mask, without packing anything. Lives as long as the model.

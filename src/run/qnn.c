@@ -7,6 +7,7 @@
 #include "npu/qnn/stored.h"
 #include "plan/memory.h"
 #include "run/backend.h"
+#include "run/cpu_share.h"
 
 // One graph inside every context of ours (lower/qnn gives it this name).
 static const char graph_name[] = "intaglio";
@@ -19,6 +20,8 @@ typedef struct qnn_state {
   itg_qnn_context *context;
   uint8_t *allocation; // Of the buffers, when the session owns them.
   void **inputs, **outputs;
+  itg_share_port *ports; // Inputs, outputs; with a share only.
+  itg_cpu_share *share;  // What the CPU computes before and behind the context; NULL: nothing.
   char sentence[400];
   char processor[64];
 } qnn_state;
@@ -29,16 +32,6 @@ static itg_status parse_context(const itg_model *model, const itg_session_option
   ITG_TRY(itg_qnn_stored_find(&model->container, options->target, diagnostic, &body));
   itg_qnn_stored stored = {0};
   ITG_TRY(itg_qnn_stored_parse(body, diagnostic, &stored));
-  bool fits = stored.header.input_count == itg_model_input_count(model) &&
-              stored.header.output_count == itg_model_output_count(model);
-  for (uint32_t i = 0; fits && i < stored.header.input_count; i++)
-    fits = stored.inputs[i].bytes == model->inputs[i].count * itg_dtype_size(model->inputs[i].dtype);
-  for (uint32_t i = 0; fits && i < stored.header.output_count; i++)
-    fits = stored.outputs[i].bytes == model->outputs[i].count * itg_dtype_size(model->outputs[i].dtype);
-  if (!fits) {
-    itg_qnn_stored_free(&stored);
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "the NPU context's inputs and outputs are not those of the model");
-  }
   *out = stored;
   return ITG_OK;
 }
@@ -68,6 +61,8 @@ static itg_status query(const itg_model *model, const itg_session_options *optio
 
 static void destroy(void *context) {
   qnn_state *state = context;
+  itg_cpu_share_destroy(state->share);
+  free(state->ports);
   itg_qnn_context_close(state->context);
   if (state->is_open) itg_qnn_library_close(&state->library);
   itg_qnn_stored_free(&state->stored);
@@ -96,10 +91,36 @@ static itg_status place_buffers(qnn_state *state, const itg_session_options *opt
   return ITG_OK;
 }
 
+// Parts of the graph that the context does not hold.
+static itg_status share_with_cpu(qnn_state *state, const itg_session_options *options, itg_diagnostic *diagnostic) {
+  const uint32_t inputs = state->stored.header.input_count, outputs = state->stored.header.output_count;
+  state->ports = calloc((size_t)inputs + outputs + 1, sizeof state->ports[0]);
+  ITG_TRY_MEMORY(state->ports, diagnostic);
+  for (uint32_t i = 0; i < inputs + outputs; i++) {
+    const itg_qnn_port *port = i < inputs ? &state->stored.inputs[i] : &state->stored.outputs[i - inputs];
+    state->ports[i] = (itg_share_port){port->name, port->bytes, state->inputs[i]};
+  }
+  if (itg_cpu_share_is_empty(state->model, state->ports, inputs, state->ports + inputs, outputs)) {
+    bool fits = true;
+    for (uint32_t i = 0; i < inputs; i++)
+      fits = fits &&
+             state->ports[i].bytes == state->model->inputs[i].count * itg_dtype_size(state->model->inputs[i].dtype);
+    for (uint32_t i = 0; i < outputs; i++)
+      fits = fits && state->ports[inputs + i].bytes ==
+                         state->model->outputs[i].count * itg_dtype_size(state->model->outputs[i].dtype);
+    if (!fits)
+      ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "the NPU context's inputs and outputs are not those of the model");
+    return ITG_OK;
+  }
+  return itg_cpu_share_create(state->model, options, state->ports, inputs, state->ports + inputs, outputs, diagnostic,
+                              &state->share);
+}
+
 static itg_status prepare(qnn_state *state, const itg_session_options *options, itg_diagnostic *diagnostic) {
   ITG_TRY(parse_context(state->model, options, diagnostic, &state->stored));
   const itg_qnn_stored_header *header = &state->stored.header;
   ITG_TRY(place_buffers(state, options, diagnostic));
+  ITG_TRY(share_with_cpu(state, options, diagnostic));
   const itg_target *target = NULL;
   ITG_TRY(itg_target_find(header->target, diagnostic, &target));
   ITG_TRY(itg_qnn_library_open(options->qnn_directory, "libQnnHtp.so", target, diagnostic, &state->library));
@@ -131,23 +152,41 @@ static itg_status create(const itg_model *model, const itg_session_options *opti
   return ITG_OK;
 }
 
-static void *input(void *context, size_t index) { return ((qnn_state *)context)->inputs[index]; }
-static const void *output(void *context, size_t index) { return ((qnn_state *)context)->outputs[index]; }
-
-static itg_status run(void *context, itg_diagnostic *diagnostic) {
+static void *input(void *context, size_t index) {
   qnn_state *state = context;
-  return itg_qnn_context_run(state->context, (const void *const *)state->inputs, state->outputs, NULL, diagnostic);
+  return state->share ? itg_cpu_share_input(state->share, index) : state->inputs[index];
+}
+static const void *output(void *context, size_t index) {
+  qnn_state *state = context;
+  return state->share ? itg_cpu_share_output(state->share, index) : state->outputs[index];
+}
+
+static itg_status run_profiled(qnn_state *state, itg_qnn_run_profile *profile, itg_diagnostic *diagnostic) {
+  if (state->share) ITG_TRY(itg_cpu_share_before(state->share, diagnostic));
+  ITG_TRY(itg_qnn_context_run(state->context, (const void *const *)state->inputs, state->outputs, profile, diagnostic));
+  return state->share ? itg_cpu_share_behind(state->share, diagnostic) : ITG_OK;
+}
+
+static itg_status run(void *context, itg_diagnostic *diagnostic) { return run_profiled(context, NULL, diagnostic); }
+
+static size_t cpu_steps(const qnn_state *state, size_t *before) {
+  *before = 0;
+  return state->share ? itg_cpu_share_step_count(state->share, before) : 0;
 }
 
 static size_t step_count(const void *context) {
-  (void)context;
-  return 1;
+  size_t before;
+  return 1 + cpu_steps(context, &before);
 }
 
 static void step(const void *context, size_t index, itg_step_info *out) {
-  (void)index;
   const qnn_state *state = context;
-  *out = (itg_step_info){.name = graph_name, .op = "context", .kernel = state->processor};
+  size_t before;
+  cpu_steps(state, &before);
+  if (index == before)
+    *out = (itg_step_info){.name = graph_name, .op = "context", .kernel = state->processor};
+  else
+    itg_cpu_share_step(state->share, index < before ? index : index - 1, out);
 }
 
 static const char *processor(const void *context) { return ((const qnn_state *)context)->processor; }
@@ -155,23 +194,24 @@ static const char *processor(const void *context) { return ((const qnn_state *)c
 static itg_status proof(void *context, itg_diagnostic *diagnostic, itg_proof *out) {
   qnn_state *state = context;
   itg_qnn_run_profile profile;
-  ITG_TRY(
-      itg_qnn_context_run(state->context, (const void *const *)state->inputs, state->outputs, &profile, diagnostic));
+  size_t before;
+  ITG_TRY(run_profiled(state, &profile, diagnostic));
   const uint32_t arch = state->stored.header.arch, ops = state->stored.header.op_count;
+  const uint32_t all = ops + (uint32_t)cpu_steps(state, &before);
   if (profile.accelerator_rpc > 0)
     snprintf(state->sentence, sizeof state->sentence,
              "HTP v%u, %u of %u ops on the NPU, RPC time %llu us, accelerator time %llu us (library %s)", arch, ops,
-             ops, (unsigned long long)profile.accelerator_rpc, (unsigned long long)profile.accelerator,
+             all, (unsigned long long)profile.accelerator_rpc, (unsigned long long)profile.accelerator,
              state->library.build);
   else
     snprintf(state->sentence, sizeof state->sentence,
              "simulated on this machine by the vendor's library %s: it reported no accelerator RPC time, so no NPU "
              "ran; %u of %u ops are prepared for HTP v%u (%s)",
-             state->library.build, ops, ops, arch, state->stored.header.target);
+             state->library.build, ops, all, arch, state->stored.header.target);
   *out = (itg_proof){.sentence = state->sentence,
                      .on_device = profile.accelerator_rpc > 0,
                      .ops_on_npu = ops,
-                     .ops_total = ops,
+                     .ops_total = all,
                      .cycles = profile.accelerator_cycles,
                      .host_rpc_microseconds = profile.host_rpc,
                      .accelerator_rpc_microseconds = profile.accelerator_rpc,

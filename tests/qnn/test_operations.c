@@ -233,6 +233,8 @@ static void a_session_runs_the_stored_context(void **state) {
   itg_qnn_blob blob = {0};
   const itg_qnn_prepare_options prepare = {0};
   assert_int_equal(itg_qnn_prepare_isolated(graph, target, &prepare, &why, &blob), ITG_OK);
+  blob.inputs[0].name = graph->inputs[0]->name;
+  blob.outputs[0].name = graph->outputs[0]->name;
   uint8_t *body = NULL, *file = NULL;
   size_t body_size = 0, file_size = 0;
   assert_int_equal(itg_qnn_stored_encode(target, blob.core, blob.build, 3, blob.op_count, blob.inputs, blob.input_count,

@@ -18,9 +18,11 @@ static void pack_conv(const itg_task *task, void *packed, int is_v73) {
   for (int32_t o = 0; o < t->out_c; o++) {
     int64_t sum = 0;
     for (int64_t k = 0; k < row; k++) sum += itg_conv_weight(t, o * row + k);
-    itg_htp_rule_make(is_v73, t->in_type == ITG_TASK_U16, t->in_scale,
-                      t->weight_scale[t->weight_scale_count == 1 ? 0 : o], t->out_scale, t->bias[o], sum, t->in_zero,
-                      t->out_zero, (itg_htp_rule *)packed + o);
+    const double weight_scale = t->weight_scale[t->weight_scale_count == 1 ? 0 : o];
+    const int is_wide = t->in_type == ITG_TASK_U16;
+    const int32_t bias = itg_htp_bias(is_v73, is_wide, t->in_scale, weight_scale, t->out_scale, t->bias[o]);
+    itg_htp_rule_make(is_v73, is_wide, t->in_scale, weight_scale, t->out_scale, bias, sum, t->in_zero, t->out_zero,
+                      (itg_htp_rule *)packed + o);
   }
 }
 static void pack_conv_v68(const itg_task *task, void *packed) { pack_conv(task, packed, 0); }

@@ -1,11 +1,25 @@
 // See rule.h. hu(v) = floor(v + 0.5).
 #include "kernels/htp/rule.h"
 
+// The order of the float32 operations decides rare ties; this one fits best.
+static double factor_of(double in_scale, double weight_scale, double out_scale) {
+  const float product = (float)((float)in_scale * (float)weight_scale);
+  return (double)(float)(product / (float)out_scale);
+}
+
+int32_t itg_htp_bias(int is_v73, int is_wide, double in_scale, double weight_scale, double out_scale, int32_t bias) {
+  int exponent;
+  __builtin_frexp(factor_of(in_scale, weight_scale, out_scale), &exponent);
+  if (is_v73) return bias;
+  const int dropped = is_wide ? 9 : -exponent - 3; // Bits of the sum that are cut off, not rounded.
+  if (dropped < 1 || dropped > 30) return bias;
+  const int64_t corrected = (int64_t)bias + ((int64_t)1 << (dropped - 1));
+  return corrected > INT32_MAX ? INT32_MAX : (int32_t)corrected;
+}
+
 void itg_htp_rule_make(int is_v73, int is_wide, double in_scale, double weight_scale, double out_scale, int32_t bias,
                        int64_t weight_sum, int32_t in_zero, int32_t out_zero, itg_htp_rule *rule) {
-  // The order of the float32 operations decides rare ties; this one fits best.
-  const float product = (float)((float)in_scale * (float)weight_scale);
-  const double s = (double)(float)(product / (float)out_scale);
+  const double s = factor_of(in_scale, weight_scale, out_scale);
   int exponent;
   const double m = __builtin_frexp(is_wide ? 256 * s : s, &exponent);
   const int bits = !is_v73 ? 11 : is_wide ? 22 : 12;

@@ -14,7 +14,12 @@ typedef struct itg_htp_rule {
   int32_t is_v73, is_wide; // wide: 16-bit activations
 } itg_htp_rule;
 
-// Makes the rule of a channel. `weight_sum` is the sum of the channel's weights over all taps.
+// The bias that a convolution or fully connected layer gets on the NPU. v68 cuts low bits of its sums off, which moves every
+// result down by a sixteenth of a code on average (u8) and, layer after layer, costs a network 1 % of its cosine: half of
+// what is cut is added to the bias. v73 rounds.
+int32_t itg_htp_bias(int is_v73, int is_wide, double in_scale, double weight_scale, double out_scale, int32_t bias);
+
+// Makes the rule of a channel. `bias` is what the NPU is given; `weight_sum` the sum of the channel's weights over all taps.
 void itg_htp_rule_make(int is_v73, int is_wide, double in_scale, double weight_scale, double out_scale, int32_t bias,
                        int64_t weight_sum, int32_t in_zero, int32_t out_zero, itg_htp_rule *rule);
 

@@ -45,6 +45,7 @@ static void set_unquantized(itg_qnn_tensor *tensor) {
 
 static itg_status create(itg_qnn_builder *b, itg_qnn_tensor *tensor) {
   tensor->version = 1;
+  if (b->is_survey) return ITG_OK;
   return itg_qnn_check(b->library->functions->tensor_create_graph_tensor(b->graph, tensor), "tensorCreateGraphTensor",
                        tensor->v1.name, b->diagnostic);
 }
@@ -58,27 +59,35 @@ itg_status itg_qnn_activation(itg_qnn_builder *b, const itg_tensor *source, itg_
   itg_qnn_tensor *tensor = itg_arena_allocate(&b->arena, sizeof *tensor);
   ITG_TRY_MEMORY(tensor, b->diagnostic);
   tensor->v1.name = source->name;
-  if (source->is_input || source->is_output) {
-    char *name = itg_arena_allocate(&b->arena, strlen(source->name) + sizeof ITG_QNN_CODES_SUFFIX);
+  const size_t length = strlen(source->name);
+  const bool enters = itg_map_get(&b->inputs, source->name, length) != NULL;
+  const bool leaves = itg_map_get(&b->outputs, source->name, length) != NULL;
+  tensor->v1.type = enters ? ITG_QNN_TENSOR_APP_WRITE : leaves ? ITG_QNN_TENSOR_APP_READ : ITG_QNN_TENSOR_NATIVE;
+  if (enters || leaves) {
+    char *name = itg_arena_allocate(&b->arena, length + sizeof ITG_QNN_CODES_SUFFIX);
     ITG_TRY_MEMORY(name, b->diagnostic);
     sprintf(name, "%s" ITG_QNN_CODES_SUFFIX, source->name);
     tensor->v1.name = name;
   }
-  tensor->v1.type = source->is_input    ? ITG_QNN_TENSOR_APP_WRITE
-                    : source->is_output ? ITG_QNN_TENSOR_APP_READ
-                                        : ITG_QNN_TENSOR_NATIVE;
   tensor->v1.data_type = itg_qnn_type_of(source->dtype);
   if (!tensor->v1.data_type || (!source->encoding && source->dtype != ITG_DTYPE_S32 && source->dtype != ITG_DTYPE_BOOL))
     ITG_FAIL(b->diagnostic, ITG_ERROR_UNSUPPORTED, source->name, "%s tensors have no place in the NPU's graph",
              itg_dtype_name(source->dtype));
   ITG_TRY(make_dims(b, source, &tensor->v1.rank, &tensor->v1.dims));
+  if (source->data) {
+    size_t bytes;
+    if (!itg_shape_bytes(&source->shape, source->dtype, &bytes) || bytes > UINT32_MAX)
+      ITG_FAIL(b->diagnostic, ITG_ERROR_LIMIT, source->name, "the constant is larger than the NPU's interface takes");
+    tensor->v1.type = ITG_QNN_TENSOR_STATIC;
+    tensor->v1.buffer = (itg_qnn_buffer){(void *)source->data, (uint32_t)bytes};
+  }
   if (source->encoding)
     set_scale(tensor, source->encoding->scales[0],
               source->encoding->zero_points ? source->encoding->zero_points[0] : 0);
   else
     set_unquantized(tensor);
   ITG_TRY(create(b, tensor));
-  ITG_TRY_MEMORY(itg_map_set(&b->tensors, source->name, strlen(source->name), tensor), b->diagnostic);
+  ITG_TRY_MEMORY(itg_map_set(&b->tensors, source->name, length, tensor), b->diagnostic);
   *out = *tensor;
   return ITG_OK;
 }
@@ -190,8 +199,9 @@ itg_status itg_qnn_add(itg_qnn_builder *b, const itg_node *node, const char *typ
     ITG_FAIL(b->diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "%s does not take this %s: %s",
              b->target ? b->target->name : "the NPU", type, words);
   }
+  b->op_count++;
+  if (b->is_survey) return ITG_OK;
   ITG_TRY(
       itg_qnn_check(b->library->functions->graph_add_node(b->graph, op), "graphAddNode", node->name, b->diagnostic));
-  b->op_count++;
   return ITG_OK;
 }

@@ -3,6 +3,7 @@
 #define ITG_LOWER_QNN_BUILDER_H
 
 #include "graph/graph.h"
+#include "lower/qnn/partition.h"
 #include "npu/qnn/library.h"
 
 // One thread at a time.
@@ -12,15 +13,20 @@ typedef struct itg_qnn_builder {
   const itg_graph *source;
   itg_qnn_handle graph;
   itg_diagnostic *diagnostic;
-  itg_arena arena;  // Everything handed to the vendor's calls.
-  itg_map tensors;  // Name of a source tensor -> itg_qnn_tensor.
-  uint64_t next_id; // For names of helper tensors.
+  itg_arena arena;                    // Tensors and names.
+  itg_arena scratch;                  // Data that the vendor copies; freed after each node.
+  itg_map tensors;                    // Name of a source tensor -> itg_qnn_tensor.
+  const itg_qnn_partition *partition; // NULL while surveying.
+  itg_map inputs, outputs;            // Names of the activations that cross the partition\'s border.
+  uint64_t next_id;                   // For names of helper tensors.
   size_t op_count;
+  bool is_survey; // The validator is asked, nothing is built.
 } itg_qnn_builder;
 
 // ---- tensors; NULL only without memory or after a refusal (then *status says so) ----
 
-// The QNN tensor of an activation, made on first use: graph inputs are APP_WRITE, outputs APP_READ, others NATIVE.
+// The QNN tensor of an activation, made on first use: what enters the partition is APP_WRITE, what leaves it APP_READ, others
+// are NATIVE. A constant becomes STATIC.
 ITG_MUST_USE itg_status itg_qnn_activation(itg_qnn_builder *b, const itg_tensor *tensor, itg_qnn_tensor *out);
 // A helper activation of another shape (NULL dims: the tensor's own) with the tensor's encoding.
 ITG_MUST_USE itg_status itg_qnn_helper(itg_qnn_builder *b, const itg_tensor *like, uint32_t type, double scale,

@@ -2,6 +2,7 @@
 // becomes an error here.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -11,12 +12,12 @@ enum { DEFAULT_SECONDS = 600 };
 #define DEFAULT_MEMORY ((size_t)8 << 30)
 static const char name[] = "the vendor's QNN compiler";
 
-// What the child leaves behind; ports and the binary follow.
+// What the child leaves behind; ports, refusals and the binary follow.
 typedef struct result_header {
   uint64_t complete; // Written last.
   int32_t status;
   uint32_t input_count, output_count;
-  uint64_t size, op_count;
+  uint64_t size, op_count, refusals_size, peak_memory_bytes;
   itg_qnn_version core;
   char build[128];
   char message[384], subject[160];
@@ -37,6 +38,9 @@ static bool prepare_and_write(void *context, int file) {
   header.output_count = blob.output_count;
   header.size = blob.size;
   header.op_count = blob.op_count;
+  header.refusals_size = blob.refusals_size;
+  struct rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) == 0) header.peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
   memcpy(header.build, blob.build, sizeof header.build);
   header.core = blob.core;
   memcpy(header.message, why.message, sizeof header.message);
@@ -44,6 +48,7 @@ static bool prepare_and_write(void *context, int file) {
   bool written = itg_write_descriptor(file, &header, sizeof header);
   written = written && itg_write_descriptor(file, blob.inputs, blob.input_count * sizeof blob.inputs[0]);
   written = written && itg_write_descriptor(file, blob.outputs, blob.output_count * sizeof blob.outputs[0]);
+  written = written && itg_write_descriptor(file, blob.refusals, blob.refusals_size);
   written = written && itg_write_descriptor(file, blob.data, blob.size);
   header.complete = 1;
   if (written && lseek(file, 0, SEEK_SET) == 0)
@@ -62,10 +67,11 @@ static itg_status read_result(itg_span bytes, itg_diagnostic *diagnostic, itg_qn
     ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, NULL, "%s ended without a result; is there memory enough?", name);
   if (header.status != ITG_OK) ITG_FAIL(diagnostic, (itg_status)header.status, header.subject, "%s", header.message);
   const size_t inputs = header.input_count * sizeof(itg_qnn_port), outputs = header.output_count * sizeof(itg_qnn_port);
-  itg_span first, second, data;
+  itg_span first, second, refusals, data;
   if (!itg_span_cut(bytes, sizeof header, inputs, &first) ||
       !itg_span_cut(bytes, sizeof header + inputs, outputs, &second) ||
-      !itg_span_cut(bytes, sizeof header + inputs + outputs, header.size, &data))
+      !itg_span_cut(bytes, sizeof header + inputs + outputs, header.refusals_size, &refusals) ||
+      !itg_span_cut(bytes, sizeof header + inputs + outputs + refusals.size, header.size, &data))
     ITG_FAIL(diagnostic, ITG_ERROR_INTERNAL, NULL, "the result of %s is incomplete", name);
   itg_qnn_blob blob = {.data = malloc(data.size + 1),
                        .size = data.size,
@@ -73,14 +79,18 @@ static itg_status read_result(itg_span bytes, itg_diagnostic *diagnostic, itg_qn
                        .outputs = malloc(outputs + 1),
                        .input_count = header.input_count,
                        .output_count = header.output_count,
-                       .op_count = header.op_count};
-  if (!blob.data || !blob.inputs || !blob.outputs) {
+                       .refusals = malloc(refusals.size + 1),
+                       .refusals_size = refusals.size,
+                       .op_count = header.op_count,
+                       .peak_memory_bytes = header.peak_memory_bytes};
+  if (!blob.data || !blob.inputs || !blob.outputs || !blob.refusals) {
     itg_qnn_blob_free(&blob);
     ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
   }
   memcpy(blob.data, data.data, data.size);
   memcpy(blob.inputs, first.data, inputs);
   memcpy(blob.outputs, second.data, outputs);
+  memcpy(blob.refusals, refusals.data, refusals.size);
   memcpy(blob.build, header.build, sizeof blob.build);
   blob.core = header.core;
   *out = blob;

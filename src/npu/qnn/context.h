@@ -4,11 +4,12 @@
 
 #include "npu/qnn/library.h"
 
-// A graph input or output as the vendor's library knows it: by number.
+// An input or output of a context as the vendor's library knows it, by number, and as the graph does, by name.
 typedef struct itg_qnn_port {
   uint32_t id;
   uint32_t data_type;
   size_t bytes;
+  const char *name; // Of the tensor in the LEGAL graph; borrowed. NULL while it does not matter.
 } itg_qnn_port;
 
 // What the options inside a context binary say about the machine it was made for.

@@ -81,10 +81,14 @@ static void on_log(const char *format, int level, uint64_t timestamp, va_list ar
   char line[LOG_LINE_BYTES];
   vsnprintf(line, sizeof line, format, arguments);
   line[strcspn(line, "\r\n")] = 0;
+  const char *words = line + strspn(line, " "); // Without the level, which is known.
+  if (strncmp(words, "<E>", 3) == 0)
+    memmove(line, words + 3 + strspn(words + 3, " "), strlen(words) - 2 - strspn(words + 3, " "));
   pthread_mutex_lock(&vendor_log.lock);
   bool known = false;
-  for (size_t i = 0; i < vendor_log.count && i < LOG_LINES; i++) known |= strcmp(vendor_log.lines[i], line) == 0;
-  if (!known) memcpy(vendor_log.lines[vendor_log.count++ % LOG_LINES], line, sizeof line);
+  for (size_t i = 0; i < vendor_log.count; i++) known |= strcmp(vendor_log.lines[i], line) == 0;
+  // The first lines name the cause; what follows lists what would be supported.
+  if (!known && vendor_log.count < LOG_LINES) memcpy(vendor_log.lines[vendor_log.count++], line, sizeof line);
   pthread_mutex_unlock(&vendor_log.lock);
 }
 
@@ -92,9 +96,8 @@ void itg_qnn_take_log(char *text, size_t size) {
   size_t used = 0;
   if (size) text[0] = 0;
   pthread_mutex_lock(&vendor_log.lock);
-  const size_t first = vendor_log.count > LOG_LINES ? vendor_log.count - LOG_LINES : 0;
-  for (size_t i = first; i < vendor_log.count && used < size; i++) {
-    const int written = snprintf(text + used, size - used, "%s%s", used ? " | " : "", vendor_log.lines[i % LOG_LINES]);
+  for (size_t i = 0; i < vendor_log.count && used < size; i++) {
+    const int written = snprintf(text + used, size - used, "%s%s", used ? " | " : "", vendor_log.lines[i]);
     used += written > 0 ? (size_t)written : 0;
   }
   vendor_log.count = 0;

@@ -1,7 +1,8 @@
 // A prepared context as it lies in a .itg file (section CONTEXT): what it was made for and by, its ports, its bytes.
 //
-// The body of the section is an itg_qnn_stored_header, input and output ports, zeros up to a multiple of 64, and the
-// vendor's context binary.
+// The body of the section is an itg_qnn_stored_header, input and output ports, their names (each ended by a zero), zeros up to
+// a multiple of 64, and the vendor's context binary. A context may hold a part of the graph only: its ports are then
+// activations inside the graph, and the CPU computes the rest.
 #ifndef ITG_NPU_QNN_STORED_H
 #define ITG_NPU_QNN_STORED_H
 
@@ -12,7 +13,7 @@
 #include "container/container.h"
 #include "npu/qnn/context.h"
 
-enum { ITG_QNN_STORED_VERSION = 1, ITG_QNN_MAX_PORTS = 4096 };
+enum { ITG_QNN_STORED_VERSION = 2, ITG_QNN_MAX_PORTS = 4096 };
 
 typedef struct itg_qnn_stored_header {
   uint32_t version; // ITG_QNN_STORED_VERSION
@@ -22,10 +23,13 @@ typedef struct itg_qnn_stored_header {
   uint32_t op_count; // QNN operations, all on the NPU.
   uint32_t input_count, output_count;
   uint64_t blob_size;
-  char target[32]; // NUL-padded, as is `build`.
+  uint64_t blob_hash;  // XXH3 of the binary with the seed ITG_QNN_STORED_VERSION.
+  uint32_t names_size; // Bytes of all names with their zeros.
+  uint32_t reserved;   // 0
+  char target[32];     // NUL-padded, as is `build`.
   char build[128];
 } itg_qnn_stored_header;
-static_assert(sizeof(itg_qnn_stored_header) == 208, "file format");
+static_assert(sizeof(itg_qnn_stored_header) == 224, "file format");
 
 typedef struct itg_qnn_stored_port {
   uint32_t id, data_type;
@@ -36,11 +40,11 @@ static_assert(sizeof(itg_qnn_stored_port) == 16, "file format");
 // A checked view; `blob` borrows from the section.
 typedef struct itg_qnn_stored {
   itg_qnn_stored_header header;
-  itg_qnn_port *inputs, *outputs; // malloc'ed, one block: free(inputs)
+  itg_qnn_port *inputs, *outputs; // malloc'ed, one block: free(inputs); names borrow from the section.
   itg_span blob;
 } itg_qnn_stored;
 
-// malloc'ed section body. Errors: MEMORY.
+// malloc'ed section body; every port has a name. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_qnn_stored_encode(const itg_target *target, itg_qnn_version core, const char *build,
                                               int optimization_level, size_t op_count, const itg_qnn_port *inputs,
                                               uint32_t input_count, const itg_qnn_port *outputs, uint32_t output_count,

@@ -1,0 +1,194 @@
+// Element-wise operations on the NPU.
+#include "lower/qnn/lower.h"
+
+itg_status itg_qnn_prelu(itg_qnn_builder *b, const itg_node *node) {
+  const itg_tensor *multiplier = node->inputs[1];
+  const uint32_t count = (uint32_t)multiplier->shape.dims[0];
+  double *slopes = itg_arena_array(&b->scratch, count, sizeof slopes[0]);
+  ITG_TRY_MEMORY(slopes, b->diagnostic);
+  const double positive = itg_qnn_factor(node->attributes.requantize.multiplier, node->attributes.requantize.shift);
+  for (uint32_t i = 0; i < count; i++)
+    slopes[i] =
+        itg_qnn_factor(((const int32_t *)multiplier->data)[i], ((const int32_t *)node->inputs[2]->data)[i]) / positive;
+  itg_qnn_tensor inputs[2], output;
+  ITG_TRY(itg_qnn_activation(b, node->inputs[0], &inputs[0]));
+  ITG_TRY(itg_qnn_vector(b, node->inputs[0]->dtype, count, slopes, &inputs[1]));
+  ITG_TRY(itg_qnn_activation(b, node->outputs[0], &output));
+  return itg_qnn_add(b, node, "Prelu", NULL, inputs, 2, &output);
+}
+
+itg_status itg_qnn_convert(itg_qnn_builder *b, const itg_node *node) {
+  const itg_requantize_attributes *a = &node->attributes.requantize;
+  const itg_tensor *x = node->inputs[0], *y = node->outputs[0];
+  const bool clamps = a->low > itg_code_min(y->dtype) || a->high < itg_code_max(y->dtype);
+  if (!clamps) return itg_qnn_simple(b, node, "Convert", 1, NULL);
+  itg_qnn_tensor input, output;
+  ITG_TRY(itg_qnn_activation(b, x, &input));
+  ITG_TRY(itg_qnn_activation(b, y, &output));
+  if (x->dtype != y->dtype) {
+    itg_qnn_tensor converted;
+    ITG_TRY(itg_qnn_helper_like(b, y, &converted));
+    ITG_TRY(itg_qnn_add(b, node, "Convert", NULL, &input, 1, &converted));
+    input = converted;
+  }
+  return itg_qnn_add_clamp(b, node, y, a->low, a->high, &input, &output);
+}
+
+// Weight and scale of a gain such that the NPU's short mantissa of scale/unit is exact: w*scale comes nearest to the gain
+// among the weights of seven bits. `least` is the smallest scale allowed.
+static void fit_gain(double gain, double unit, int bits, double least, int8_t *weight, double *scale) {
+  double best = INFINITY;
+  for (int w = 127; w >= 64; w--) {
+    int exponent;
+    const double mantissa = frexp(fabs(gain) / w / unit, &exponent);
+    const double candidate = (double)(float)(ldexp(floor(ldexp(mantissa, bits) + 0.5), exponent - bits) * unit);
+    const double error = fabs(candidate * w - fabs(gain));
+    if (candidate < least || error >= best) continue;
+    best = error;
+    *weight = (int8_t)(gain < 0 ? -w : w);
+    *scale = candidate;
+  }
+  if (best < INFINITY) return;
+  *scale = least;
+  *weight = (int8_t)floor(gain / least + 0.5);
+}
+
+// The vendor's compiler crashes on 16-bit kernels of one tap with more than 256 channels (seen in QAIRT 2.51, all targets);
+// a second tap of zeros, over the padding's side, avoids that.
+static uint32_t affine_taps(itg_dtype storage, uint32_t channels) {
+  return storage == ITG_DTYPE_U16 && channels > 256 ? 2 : 1;
+}
+
+// Gains and shifts of the channels as a depth-wise 1x1 kernel with its bias.
+static itg_status affine_constants(itg_qnn_builder *b, const itg_node *node, itg_dtype storage, double scale_y,
+                                   int32_t zero_y, uint32_t channels, itg_qnn_tensor inputs[3]) {
+  const itg_tensor *x = node->inputs[0], *y = node->outputs[0], *scale = node->inputs[1];
+  int8_t *weights = itg_arena_allocate(&b->scratch, 2 * (size_t)channels);
+  int32_t *bias = itg_arena_array(&b->scratch, channels, sizeof bias[0]);
+  double *weight_scales = itg_arena_array(&b->scratch, channels, sizeof(double));
+  double *bias_scales = itg_arena_array(&b->scratch, channels, sizeof(double));
+  ITG_TRY_MEMORY(weights && bias && weight_scales && bias_scales, b->diagnostic);
+  const double scale_x = itg_qnn_scale(x);
+  const int bits = b->target && b->target->arch >= 73 ? (storage == ITG_DTYPE_U16 ? 22 : 12) : 11;
+  for (uint32_t c = 0; c < channels; c++) {
+    const uint32_t at = scale->shape.dims[0] == 1 ? 0 : c;
+    const int32_t shift = ((const int32_t *)node->inputs[3]->data)[at];
+    const double gain = itg_qnn_factor(((const int32_t *)scale->data)[at], shift) * itg_qnn_scale(y) / scale_x;
+    const double offset = ldexp((double)((const int64_t *)node->inputs[2]->data)[at], -shift) * itg_qnn_scale(y);
+    // Channels with next to no gain take a larger scale: their shift must fit 2^30 units of it, and the NPU adds the zero
+    // point in those units (as for convolutions, quantize/weights.c).
+    const double zero_units = ldexp(fmax(zero_y, 1), storage == ITG_DTYPE_U16 ? -37 : -29) * scale_y / scale_x;
+    const double least = fmax(fmax(ldexp(fabs(offset) / scale_x, -30), zero_units), 0x1p-100);
+    fit_gain(gain, scale_y / scale_x, bits, least, &weights[c], &weight_scales[c]);
+    bias_scales[c] = weight_scales[c] * scale_x;
+    bias[c] = (int32_t)floor(offset / bias_scales[c] + 0.5);
+  }
+  const uint32_t taps = affine_taps(storage, channels), kernel_dims[4] = {1, taps, 1, channels};
+  ITG_TRY(itg_qnn_constant(b, ITG_QNN_TYPE_S8, 4, kernel_dims, weights, (size_t)taps * channels, 3, channels,
+                           weight_scales, 0, &inputs[1]));
+  return itg_qnn_constant(b, ITG_QNN_TYPE_S32, 1, &channels, bias, channels * sizeof bias[0], 0, channels, bias_scales,
+                          0, &inputs[2]);
+}
+
+// The depth-wise convolution of the affine, on images; other ranks are seen as one row of pixels.
+static itg_status add_depthwise(itg_qnn_builder *b, const itg_node *node, uint32_t channels, itg_qnn_tensor inputs[3],
+                                itg_qnn_tensor *output) {
+  const itg_tensor *x = node->inputs[0];
+  itg_qnn_parameters p = {0};
+  const int32_t taps = (int32_t)affine_taps(x->dtype, channels);
+  const itg_window unit = {
+      .rank = 2, .kernel = {1, taps}, .stride = {1, 1}, .dilation = {1, 1}, .pad_end = {0, taps - 1}};
+  ITG_TRY(itg_qnn_set_window(b, &p, &unit, NULL));
+  ITG_TRY(itg_qnn_set_array(b, &p, "dilation", ITG_QNN_TYPE_U32_INTEGER, 2, 0, (uint32_t[]){1, 1}));
+  if (x->shape.rank == 4) return itg_qnn_add(b, node, "DepthWiseConv2d", &p, inputs, 3, output);
+  size_t count;
+  if (!itg_shape_count(&x->shape, &count)) return itg_qnn_refuse(b, node, "the input is too large");
+  const uint32_t flat[4] = {1, 1, (uint32_t)(count / channels), channels};
+  itg_qnn_tensor flat_in, flat_out;
+  const itg_qnn_scale_offset *to = &output->v1.quantization.scale_offset;
+  ITG_TRY(itg_qnn_helper(b, x, itg_qnn_type_of(x->dtype), itg_qnn_scale(x), itg_qnn_zero(x), 4, flat, &flat_in));
+  ITG_TRY(itg_qnn_helper(b, x, output->v1.data_type, (double)to->scale, -to->offset, 4, flat, &flat_out));
+  ITG_TRY(itg_qnn_add(b, node, "Reshape", NULL, &inputs[0], 1, &flat_in));
+  inputs[0] = flat_in;
+  ITG_TRY(itg_qnn_add(b, node, "DepthWiseConv2d", &p, inputs, 3, &flat_out));
+  return itg_qnn_add(b, node, "Reshape", NULL, &flat_out, 1, output);
+}
+
+// A per-channel gain and shift is a depth-wise 1x1 convolution: any gain is a weight times its channel's scale.
+itg_status itg_qnn_affine(itg_qnn_builder *b, const itg_node *node) {
+  const itg_tensor *x = node->inputs[0], *y = node->outputs[0];
+  const itg_requantize_attributes *a = &node->attributes.requantize;
+  const bool clamps = a->low > itg_code_min(y->dtype) || a->high < itg_code_max(y->dtype);
+  const uint32_t channels = x->shape.rank ? (uint32_t)x->shape.dims[x->shape.rank - 1] : 1;
+  itg_qnn_tensor inputs[3], output, sum, *target = &output;
+  ITG_TRY(itg_qnn_activation(b, x, &inputs[0]));
+  ITG_TRY(itg_qnn_activation(b, y, &output));
+  if (x->dtype != y->dtype || clamps) {
+    ITG_TRY(itg_qnn_helper_in(b, y, x->dtype, &sum));
+    target = &sum;
+  }
+  const itg_qnn_scale_offset encoding = target->v1.quantization.scale_offset;
+  ITG_TRY(affine_constants(b, node, x->dtype, (double)encoding.scale, -encoding.offset, channels, inputs));
+  ITG_TRY(add_depthwise(b, node, channels, inputs, target));
+  if (target == &output) return ITG_OK;
+  if (x->dtype == y->dtype) return itg_qnn_add_clamp(b, node, y, a->low, a->high, &sum, &output);
+  if (!clamps) return itg_qnn_add(b, node, "Convert", NULL, &sum, 1, &output);
+  itg_qnn_tensor converted;
+  ITG_TRY(itg_qnn_helper_like(b, y, &converted));
+  ITG_TRY(itg_qnn_add(b, node, "Convert", NULL, &sum, 1, &converted));
+  return itg_qnn_add_clamp(b, node, y, a->low, a->high, &converted, &output);
+}
+
+// The product's factor must be that of the scales: the NPU takes it from them.
+itg_status itg_qnn_multiply(itg_qnn_builder *b, const itg_node *node) {
+  const itg_requantize_attributes *a = &node->attributes.requantize;
+  const double factor = itg_qnn_factor(a->multiplier, a->shift) * itg_qnn_scale(node->outputs[0]) /
+                        (itg_qnn_scale(node->inputs[0]) * itg_qnn_scale(node->inputs[1]));
+  if (fabs(factor - 1) > 1e-4) return itg_qnn_refuse(b, node, "the product has a factor of its own");
+  return itg_qnn_simple(b, node, "ElementWiseMultiply", 2, NULL);
+}
+
+static const char *function_name(const itg_q_table_attributes *a) {
+  switch (a->function) {
+  case ITG_OP_SIGMOID: return "Sigmoid";
+  case ITG_OP_TANH: return "Tanh";
+  case ITG_OP_GELU: return "Gelu";
+  case ITG_OP_EXP: return "ElementWiseExp";
+  case ITG_OP_SQRT: return "ElementWiseSquareRoot";
+  case ITG_OP_LOG: return "ElementWiseLog";
+  case ITG_OP_SIN: return "ElementWiseSin";
+  case ITG_OP_COS: return "ElementWiseCos";
+  default: return NULL;
+  }
+}
+
+// The NPU insists on the encodings of these two.
+static bool has_fixed_encoding(int32_t function, itg_dtype storage, double *scale, int32_t *zero) {
+  if (function != ITG_OP_SIGMOID && function != ITG_OP_TANH) return false;
+  const int bits = storage == ITG_DTYPE_U16 ? 16 : 8;
+  const bool is_signed = function == ITG_OP_TANH;
+  *scale = ldexp(1, is_signed ? 1 - bits : -bits);
+  *zero = is_signed ? 1 << (bits - 1) : 0;
+  return true;
+}
+
+itg_status itg_qnn_table(itg_qnn_builder *b, const itg_node *node) {
+  const itg_tensor *x = node->inputs[0], *y = node->outputs[0];
+  const int32_t function = node->attributes.q_table.function;
+  const char *name = function_name(&node->attributes.q_table);
+  if (!name) return itg_qnn_refuse(b, node, "this function has no kernel there");
+  double scale = itg_qnn_scale(y);
+  int32_t zero = itg_qnn_zero(y);
+  const bool is_fixed = has_fixed_encoding(function, x->dtype, &scale, &zero);
+  if (x->dtype == y->dtype && scale == itg_qnn_scale(y) && zero == itg_qnn_zero(y))
+    return itg_qnn_simple(b, node, name, 1, NULL);
+  itg_qnn_tensor input, output, result;
+  ITG_TRY(itg_qnn_activation(b, x, &input));
+  ITG_TRY(itg_qnn_activation(b, y, &output));
+  if (is_fixed)
+    ITG_TRY(itg_qnn_helper(b, y, itg_qnn_type_of(x->dtype), scale, zero, output.v1.rank, output.v1.dims, &result));
+  else
+    ITG_TRY(itg_qnn_helper_in(b, y, x->dtype, &result));
+  ITG_TRY(itg_qnn_add(b, node, name, NULL, &input, 1, &result));
+  return itg_qnn_add(b, node, "Convert", NULL, &result, 1, &output);
+}
