@@ -3,6 +3,8 @@
 #ifndef INTAGLIO_HUB_H
 #define INTAGLIO_HUB_H
 
+#include <stddef.h>
+
 #include "intaglio/status.h"
 
 #ifdef __cplusplus

@@ -40,7 +40,7 @@ ITG_API const char *itg_service_type(itg_service_kind kind);
 typedef struct itg_network_source {
   void *context;
   // Opens the network `name` ("model", "landmarks"; no suffix) of `folder`, a service's folder. `shapes` (may be NULL)
-  // fixes unknown dimensions as itg_source_options does ("x=1x3x736x736"); a compiled file for these shapes is named
+  // fixes unknown dimensions as itg_source_options does ("1x3x736x736"); a compiled file for these shapes is named
   // <name>-<shape of the first>.itg ("model-1x3x736x736.itg"). The network is used by one thread at a time, and
   // given back to `close`. Errors: IO when there is no such file, in no form; those of opening.
   itg_status (*open)(void *context, const char *folder, const char *name, const char *const *shapes, size_t shape_count,

@@ -30,14 +30,19 @@ const char *itg_place_name(itg_place place) {
 
 static itg_status run_float(void *context, const float *const *inputs, float *const *outputs,
                             itg_diagnostic *diagnostic) {
-  return itg_float_network_run(((opened *)context)->source, (const void *const *)inputs, (void *const *)outputs,
-                               diagnostic);
+  const itg_network network = itg_network_from_float(((opened *)context)->source);
+  return network.run(network.context, inputs, outputs, diagnostic);
 }
 static const itg_tensor_info *float_input(void *context, size_t index) {
   return itg_float_network_input(((opened *)context)->source, index);
 }
 static const itg_tensor_info *float_output(void *context, size_t index) {
   return itg_float_network_output(((opened *)context)->source, index);
+}
+
+static const char *float_text(void *context, const char *name, size_t *size) {
+  const itg_network network = itg_network_from_float(((opened *)context)->source);
+  return network.text(network.context, name, size);
 }
 
 static itg_status open_float(const char *path, const char *const *shapes, size_t shape_count, opened *entry,
@@ -49,7 +54,8 @@ static itg_status open_float(const char *path, const char *const *shapes, size_t
                        .output_count = itg_float_network_output_count(entry->source),
                        .run = run_float,
                        .input = float_input,
-                       .output = float_output};
+                       .output = float_output,
+                       .text = float_text};
   return ITG_OK;
 }
 
@@ -82,6 +88,10 @@ static const itg_tensor_info *session_output(void *context, size_t index) {
   return itg_model_output(((opened *)context)->model, index);
 }
 
+static const char *session_text(void *context, const char *name, size_t *size) {
+  return itg_model_metadata(((opened *)context)->model, name, size);
+}
+
 static itg_status open_session(const itg_network_options *options, opened *entry, itg_network_report *report,
                                itg_diagnostic *diagnostic, itg_network *out) {
   itg_session_options session;
@@ -107,7 +117,8 @@ static itg_status open_session(const itg_network_options *options, opened *entry
                        .output_count = itg_model_output_count(entry->model),
                        .run = run_session,
                        .input = session_input,
-                       .output = session_output};
+                       .output = session_output,
+                       .text = session_text};
   return ITG_OK;
 }
 
@@ -151,7 +162,7 @@ static itg_status open_either(const itg_networks *networks, const char *folder, 
                               itg_diagnostic *diagnostic, itg_network *out) {
   char compiled[PATH_MAX], source[PATH_MAX], suffix[160] = ".itg";
   const char *dims = shape_count ? strrchr(shapes[0], '=') : NULL;
-  if (dims) snprintf(suffix, sizeof suffix, "-%s.itg", dims + 1);
+  if (shape_count) snprintf(suffix, sizeof suffix, "-%s.itg", dims ? dims + 1 : shapes[0]);
   ITG_TRY(join(folder, name, suffix, diagnostic, compiled));
   ITG_TRY(join(folder, name, ".onnx", diagnostic, source));
   const bool has_source = access(source, R_OK) == 0;
