@@ -59,8 +59,12 @@ typedef struct cli_command {
   { "preprocess", 0, "NAME|FILE", "from picture to input: a built-in name (imagenet, raw-255, ..) or a JSON file" }
 #define CLI_OPTION_KIND \
   { "kind", 0, "KIND", "what the samples are: image (default) or face-recognition" }
-#define CLI_OPTION_FACE_MODELS \
-  { "face-models", 0, "DIR", "folder of fr_detect.onnx and fr_landmark.onnx (default: beside the float model)" }
+#define CLI_OPTION_FACE_MODELS                                                                                       \
+  {                                                                                                                  \
+    "face-models", 0, "DIR",                                                                                         \
+        "folder of fr_detect.onnx and fr_landmark.onnx (default: beside the float model), or a detection folder of " \
+        "the Immich service"                                                                                         \
+  }
 #define CLI_OPTION_ALL_FACES \
   { "all-faces", 0, NULL, "every face of a photograph is a sample, not only the most certain one" }
 #define CLI_OPTION_IDENTITIES                                                                                        \

@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "server/networks.h"
 
 // Detector scores: a face below the first is taken for none. Where every box counts, false ones are likelier.
 static const double MIN_SCORE = 0.5, MIN_SCORE_AMONG_MANY = 0.7, MAX_OVERLAP = 0.3;
 
 struct cli_faces {
+  itg_service *service; // Of a model folder; otherwise the three below.
+  itg_networks networks;
   itg_float_network *detector, *landmarks;
   itg_face_pipeline *pipeline;
 };
@@ -33,14 +36,29 @@ static itg_status open_model(const char *folder, const char *model, const char *
   return itg_float_network_open(path, NULL, diagnostic, out);
 }
 
+// A model folder of the Immich service ("model.onnx" in it): any detector that the service knows.
+static itg_status open_service(const char *folder, itg_diagnostic *diagnostic, cli_faces *faces) {
+  static const itg_network_options options = {.thread_count = 1};
+  faces->networks.options = &options;
+  const itg_network_source source = itg_networks_source(&faces->networks);
+  return itg_service_open(ITG_SERVICE_FACE_DETECTION, folder, &source, diagnostic, &faces->service);
+}
+
+static itg_status open_pair(const char *folder, const char *model, itg_diagnostic *diagnostic, cli_faces *faces) {
+  ITG_TRY(open_model(folder, model, "fr_detect.onnx", diagnostic, &faces->detector));
+  ITG_TRY(open_model(folder, model, "fr_landmark.onnx", diagnostic, &faces->landmarks));
+  return itg_face_pipeline_create(itg_network_from_float(faces->detector), itg_network_from_float(faces->landmarks),
+                                  (itg_network){0}, diagnostic, &faces->pipeline);
+}
+
 itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic *diagnostic, cli_faces **out) {
+  char path[4096];
   cli_faces *faces = calloc(1, sizeof *faces);
   ITG_TRY_MEMORY(faces, diagnostic);
-  itg_status status = open_model(folder, model, "fr_detect.onnx", diagnostic, &faces->detector);
-  if (status == ITG_OK) status = open_model(folder, model, "fr_landmark.onnx", diagnostic, &faces->landmarks);
-  if (status == ITG_OK)
-    status = itg_face_pipeline_create(itg_network_from_float(faces->detector), itg_network_from_float(faces->landmarks),
-                                      (itg_network){0}, diagnostic, &faces->pipeline);
+  const bool is_service =
+      folder && (size_t)snprintf(path, sizeof path, "%s/model.onnx", folder) < sizeof path && access(path, R_OK) == 0;
+  const itg_status status =
+      is_service ? open_service(folder, diagnostic, faces) : open_pair(folder, model, diagnostic, faces);
   if (status != ITG_OK) {
     cli_faces_close(faces);
     return status;
@@ -51,15 +69,30 @@ itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic 
 
 void cli_faces_close(cli_faces *faces) {
   if (!faces) return;
+  itg_service_close(faces->service);
   itg_face_pipeline_destroy(faces->pipeline);
   itg_float_network_close(faces->detector);
   itg_float_network_close(faces->landmarks);
   free(faces);
 }
 
+// The best faces by the service, at most `most`.
+static itg_status crop_by_service(cli_faces *faces, const itg_image *image, double min_score, size_t most,
+                                  itg_diagnostic *diagnostic, uint8_t *crops, size_t *count) {
+  itg_face *found = NULL;
+  itg_status status = itg_service_find_faces(faces->service, image, min_score, diagnostic, &found, count);
+  if (status != ITG_OK) *count = 0;
+  if (*count > most) *count = most;
+  for (size_t i = 0; status == ITG_OK && i < *count; i++)
+    status = itg_face_crop(image, &found[i], diagnostic, crops + i * CLI_CROP_BYTES);
+  free(found);
+  return status;
+}
+
 static itg_status crop_best(cli_faces *faces, const itg_image *image, itg_diagnostic *diagnostic, uint8_t *crops,
                             size_t *count) {
   itg_face face;
+  if (faces->service) return crop_by_service(faces, image, MIN_SCORE, 1, diagnostic, crops, count);
   const itg_status found = itg_face_find(faces->pipeline, image, diagnostic, &face);
   *count = 0;
   if (found == ITG_ERROR_SHAPE) return ITG_OK; // The best box is empty: nobody there.
@@ -72,6 +105,8 @@ static itg_status crop_best(cli_faces *faces, const itg_image *image, itg_diagno
 static itg_status crop_all(cli_faces *faces, const itg_image *image, itg_diagnostic *diagnostic, uint8_t *crops,
                            size_t *count) {
   itg_face found[CLI_MAX_FACES];
+  if (faces->service)
+    return crop_by_service(faces, image, MIN_SCORE_AMONG_MANY, CLI_MAX_FACES, diagnostic, crops, count);
   ITG_TRY(itg_face_find_all(faces->pipeline, image, MIN_SCORE_AMONG_MANY, MAX_OVERLAP, found, CLI_MAX_FACES, diagnostic,
                             count));
   for (size_t i = 0; i < *count; i++) ITG_TRY(itg_face_crop(image, &found[i], diagnostic, crops + i * CLI_CROP_BYTES));

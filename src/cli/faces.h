@@ -15,7 +15,8 @@ enum { CLI_CROP_BYTES = ITG_FACE_CROP_SIDE * ITG_FACE_CROP_SIDE * 3, CLI_MAX_FAC
 
 typedef struct cli_faces cli_faces; // One thread at a time.
 
-// Opens fr_detect.onnx and fr_landmark.onnx in `folder`; NULL: the folder of `model`.
+// Opens fr_detect.onnx and fr_landmark.onnx in `folder`, or, when it holds model.onnx, what the Immich service finds faces
+// with there. NULL: the folder of `model`.
 ITG_MUST_USE itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic *diagnostic,
                                        cli_faces **out);
 void cli_faces_close(cli_faces *faces); // NULL is allowed.

@@ -306,7 +306,7 @@ static void set_defaults(itg_http_limits *limits) {
   if (!limits->max_body_total) limits->max_body_total = (size_t)1 << 30;
   if (!limits->max_connections) limits->max_connections = 256;
   if (!limits->idle_seconds) limits->idle_seconds = 2;
-  if (!limits->stall_seconds) limits->stall_seconds = 30;
+  if (!limits->stall_seconds) limits->stall_seconds = 10;
 }
 
 itg_status itg_http_start(const itg_http_options *options, itg_diagnostic *diagnostic, itg_http_server **out) {

@@ -46,7 +46,7 @@ typedef struct itg_http_options {
   const itg_http_route *routes; // Borrowed, as is `context`.
   size_t route_count;
   void *context;          // For handlers and `observe`.
-  itg_http_limits limits; // Zeroes are replaced by defaults: 256 MiB, 1 GiB, 256, 2 s, 30 s.
+  itg_http_limits limits; // Zeroes are replaced by defaults: 256 MiB, 1 GiB, 256, 2 s, 10 s.
   void (*observe)(void *context, const itg_http_exchange *exchange); // May be NULL.
 } itg_http_options;
 

@@ -19,6 +19,7 @@ typedef struct opened {
   itg_session *session;
   itg_session_network pair;
   itg_float_network *source;
+  itg_network inner; // What the functions below hand on to.
 } opened;
 
 const char *itg_place_name(itg_place place) {
@@ -28,34 +29,11 @@ const char *itg_place_name(itg_place place) {
 
 // ---- float models ----
 
-static itg_status run_float(void *context, const float *const *inputs, float *const *outputs,
-                            itg_diagnostic *diagnostic) {
-  const itg_network network = itg_network_from_float(((opened *)context)->source);
-  return network.run(network.context, inputs, outputs, diagnostic);
-}
-static const itg_tensor_info *float_input(void *context, size_t index) {
-  return itg_float_network_input(((opened *)context)->source, index);
-}
-static const itg_tensor_info *float_output(void *context, size_t index) {
-  return itg_float_network_output(((opened *)context)->source, index);
-}
-
-static const char *float_text(void *context, const char *name, size_t *size) {
-  const itg_network network = itg_network_from_float(((opened *)context)->source);
-  return network.text(network.context, name, size);
-}
-
 static itg_status open_float(const char *path, const char *const *shapes, size_t shape_count, opened *entry,
-                             itg_diagnostic *diagnostic, itg_network *out) {
+                             itg_diagnostic *diagnostic) {
   const itg_source_options options = {.struct_size = sizeof options, .shapes = shapes, .shape_count = shape_count};
   ITG_TRY(itg_float_network_open(path, &options, diagnostic, &entry->source));
-  *out = (itg_network){.context = entry,
-                       .input_count = itg_float_network_input_count(entry->source),
-                       .output_count = itg_float_network_output_count(entry->source),
-                       .run = run_float,
-                       .input = float_input,
-                       .output = float_output,
-                       .text = float_text};
+  entry->inner = itg_network_from_float(entry->source);
   return ITG_OK;
 }
 
@@ -75,25 +53,8 @@ static bool is_collapsed(const itg_model *model, char reason[ITG_NETWORK_TEXT]) 
   return collapsed;
 }
 
-static itg_status run_session(void *context, const float *const *inputs, float *const *outputs,
-                              itg_diagnostic *diagnostic) {
-  opened *entry = context;
-  const itg_network network = itg_network_from_session(&entry->pair);
-  return network.run(network.context, inputs, outputs, diagnostic);
-}
-static const itg_tensor_info *session_input(void *context, size_t index) {
-  return itg_model_input(((opened *)context)->model, index);
-}
-static const itg_tensor_info *session_output(void *context, size_t index) {
-  return itg_model_output(((opened *)context)->model, index);
-}
-
-static const char *session_text(void *context, const char *name, size_t *size) {
-  return itg_model_metadata(((opened *)context)->model, name, size);
-}
-
 static itg_status open_session(const itg_network_options *options, opened *entry, itg_network_report *report,
-                               itg_diagnostic *diagnostic, itg_network *out) {
+                               itg_diagnostic *diagnostic) {
   itg_session_options session;
   itg_session_options_default(&session);
   session.thread_count = options->thread_count;
@@ -112,17 +73,28 @@ static itg_status open_session(const itg_network_options *options, opened *entry
   }
   if (!entry->session) ITG_TRY(itg_session_create(entry->model, &session, diagnostic, &entry->session));
   entry->pair = (itg_session_network){entry->session, entry->model};
-  *out = (itg_network){.context = entry,
-                       .input_count = itg_model_input_count(entry->model),
-                       .output_count = itg_model_output_count(entry->model),
-                       .run = run_session,
-                       .input = session_input,
-                       .output = session_output,
-                       .text = session_text};
+  entry->inner = itg_network_from_session(&entry->pair);
   return ITG_OK;
 }
 
 // ---- the source ----
+
+static itg_status run(void *context, const float *const *inputs, float *const *outputs, itg_diagnostic *diagnostic) {
+  const itg_network *inner = &((opened *)context)->inner;
+  return inner->run(inner->context, inputs, outputs, diagnostic);
+}
+static const itg_tensor_info *input(void *context, size_t index) {
+  const itg_network *inner = &((opened *)context)->inner;
+  return inner->input(inner->context, index);
+}
+static const itg_tensor_info *output(void *context, size_t index) {
+  const itg_network *inner = &((opened *)context)->inner;
+  return inner->output(inner->context, index);
+}
+static const char *text(void *context, const char *name, size_t *size) {
+  const itg_network *inner = &((opened *)context)->inner;
+  return inner->text ? inner->text(inner->context, name, size) : NULL;
+}
 
 static void free_opened(opened *entry) {
   itg_session_destroy(entry->session);
@@ -159,10 +131,10 @@ static void read_refusal(const char *folder, const char *name, itg_network_repor
 
 static itg_status open_either(const itg_networks *networks, const char *folder, const char *name,
                               const char *const *shapes, size_t shape_count, opened *entry, itg_network_report *report,
-                              itg_diagnostic *diagnostic, itg_network *out) {
+                              itg_diagnostic *diagnostic) {
   char compiled[PATH_MAX], source[PATH_MAX], suffix[160] = ".itg";
-  const char *dims = shape_count ? strrchr(shapes[0], '=') : NULL;
-  if (shape_count) snprintf(suffix, sizeof suffix, "-%s.itg", dims ? dims + 1 : shapes[0]);
+  const char *equals = shape_count ? strrchr(shapes[0], '=') : NULL;
+  if (shape_count) snprintf(suffix, sizeof suffix, "-%.120s.itg", equals ? equals + 1 : shapes[0]);
   ITG_TRY(join(folder, name, suffix, diagnostic, compiled));
   ITG_TRY(join(folder, name, ".onnx", diagnostic, source));
   const bool has_source = access(source, R_OK) == 0;
@@ -170,7 +142,7 @@ static itg_status open_either(const itg_networks *networks, const char *folder, 
     itg_diagnostic why = {0};
     itg_status status = itg_model_open(compiled, &why, &entry->model);
     if (status == ITG_OK && !is_collapsed(entry->model, report->reason))
-      return open_session(networks->options, entry, report, diagnostic, out);
+      return open_session(networks->options, entry, report, diagnostic);
     report->refused = status == ITG_OK;
     if (status != ITG_OK) snprintf(report->reason, sizeof report->reason, "%.200s", why.message);
     itg_model_close(entry->model);
@@ -184,7 +156,7 @@ static itg_status open_either(const itg_networks *networks, const char *folder, 
     read_refusal(folder, name, report);
   }
   report->place = ITG_PLACE_FLOAT;
-  return open_float(source, shapes, shape_count, entry, diagnostic, out);
+  return open_float(source, shapes, shape_count, entry, diagnostic);
 }
 
 static itg_status open_network(void *context, const char *folder, const char *name, const char *const *shapes,
@@ -194,11 +166,17 @@ static itg_status open_network(void *context, const char *folder, const char *na
   snprintf(report.name, sizeof report.name, "%s", name);
   opened *entry = calloc(1, sizeof *entry);
   ITG_TRY_MEMORY(entry, diagnostic);
-  const itg_status status = open_either(networks, folder, name, shapes, shape_count, entry, &report, diagnostic, out);
+  const itg_status status = open_either(networks, folder, name, shapes, shape_count, entry, &report, diagnostic);
   if (status != ITG_OK) {
     free_opened(entry);
     return status;
   }
+  *out = entry->inner;
+  out->context = entry;
+  out->run = run;
+  out->input = input;
+  out->output = output;
+  out->text = text;
   if (networks->count < ITG_NETWORKS) networks->reports[networks->count++] = report;
   return ITG_OK;
 }

@@ -81,7 +81,8 @@ static int post(const service *s, const char *entries, const void *image, size_t
 static int start(void **state) {
   service *s = calloc(1, sizeof *s);
   service_start(s, (itg_models_options){0},
-                (itg_immich_options){.image_limits = {.max_pixels = 2000000, .max_bytes = 1 << 24}});
+                (itg_immich_options){.http = {.stall_seconds = 1, .max_connections = 1000},
+                                     .image_limits = {.max_pixels = 2000000, .max_bytes = 1 << 24}});
   *state = s;
   return 0;
 }
@@ -128,7 +129,7 @@ static void finds_faces(void **state) {
 
 static void detects_alone(void **state) {
   const service *s = *state;
-  char answer[1 << 17];
+  static char answer[1 << 20];
   const char *entries =
       "{\"facial-recognition\":{\"detection\":{\"modelName\":\"faceplugin\",\"options\":{\"minScore\":0}}}}";
   assert_int_equal(post(s, entries, photograph, photograph_size, NULL, answer, sizeof answer), 200);
@@ -449,15 +450,16 @@ static int send_damaged(uint16_t port, const body *whole, uint32_t kind) {
   if (kind % 4 < 3) {
     reply = http_call(port, methods[kind % 16 < 13 ? 0 : next_random(7)], paths[next_random(9)],
                       types[kind % 8 < 6 ? 0 : next_random(6)], b.data, b.size);
-  } else { // Not even HTTP, or a length that is not the body's.
-    const int client = http_connect(port);
+  } else { // Not even HTTP, or a length that is not the body's; who promised more than there is hangs up.
+    const int client = http_connect(port), length = (int)next_random(4000) - 100;
+    const size_t size = b.size < 3000 ? b.size : 3000;
+    const bool has_head = kind % 8 < 5, hangs_up = has_head ? length > (int)size : kind % 64 != 63;
     char head[256];
-    const int size = snprintf(head, sizeof head, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n",
-                              (int)next_random(4000) - 100, types[0]);
-    if (kind % 8 < 5) http_send(client, head, (size_t)size);
-    http_send(client, b.data, b.size < 3000 ? b.size : 3000);
-    shutdown(client, SHUT_WR);
-    http_read(client, &reply);
+    snprintf(head, sizeof head, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n", length, types[0]);
+    if (has_head) http_send(client, head, strlen(head));
+    http_send(client, b.data, size);
+    if (!hangs_up) shutdown(client, SHUT_WR);
+    if (!hangs_up) http_read(client, &reply);
     close(client);
   }
   http_free(&reply);
@@ -468,7 +470,7 @@ static int send_damaged(uint16_t port, const body *whole, uint32_t kind) {
 static void survives_malformed_requests(void **state) {
   const service *s = *state;
   const char *asked = getenv("ITG_MALFORMED");
-  const uint32_t count = asked ? (uint32_t)atol(asked) : 1000;
+  const uint32_t count = asked ? (uint32_t)atol(asked) : 10000;
   const body png = black_png(16, 16);
   char entries[512];
   snprintf(entries, sizeof entries, FACES_ENTRIES, 0.7);
@@ -492,7 +494,9 @@ static void survives_malformed_requests(void **state) {
       count, by_status[400], by_status[422], by_status[404] + by_status[405], by_status[500], by_status[200],
       by_status[0], ((double)after - (double)before) / (1 << 20));
   assert_true(by_status[400] > 0 && by_status[422] > 0 && by_status[404] > 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // They keep freed memory.
   assert_true(after < before + (8 << 20));
+#endif
   char answer[65536];
   assert_int_equal(post(s, entries, photograph, photograph_size, NULL, answer, sizeof answer), 200);
   for (int i = 0; i < 3; i++) free(wholes[i].data);
@@ -579,6 +583,8 @@ int main(void) {
       RUN(shows_its_status),
       RUN(shows_its_status_in_a_browser),
   };
+  const char *only = getenv("ITG_TEST"); // For long runs of one of them.
+  if (only) cmocka_set_test_filter(only);
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   free(photograph);
   service_remove();
