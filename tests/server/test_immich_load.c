@@ -1,0 +1,239 @@
+// The command under load: 8 clients with mixed requests for ITG_LOAD_SECONDS (15), every answer compared with the one that the
+// same request got alone; /ping beside them; memory; then kill -9 in the middle, a start on the same port, and on.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "intaglio/pipelines.h"
+#include "server/service.h"
+#include "server/statistics.h"
+
+enum { CLIENTS = 8, MOST_REQUESTS = 40 };
+
+typedef struct request_pair {
+  body request;
+  char *answer;
+  int status;
+} request_pair;
+
+static request_pair requests[MOST_REQUESTS];
+static size_t request_count;
+static char photographs[4096], log_path[128];
+static uint16_t port;
+static atomic_bool stopping, may_fail;
+static atomic_ulong answers, crossed, errors, pings, interrupted;
+static itg_statistics ping_times;
+
+// ---- the command in its own process ----
+
+static pid_t start_server(uint16_t wanted_port) {
+  char number[8], models[256];
+  snprintf(number, sizeof number, "%u", wanted_port);
+  snprintf(models, sizeof models, "%s/models", service_folder);
+  unlink(log_path);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int file = open(log_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(file, STDERR_FILENO);
+    execl(ITG_BINARY_DIR "/intaglio", "intaglio", "serve", "--immich", "--models", models, "--host", "127.0.0.1",
+          "--port", number, "--queue", "256", (char *)NULL);
+    _exit(127);
+  }
+  for (int waited = 0; waited < 3000; waited++) {
+    char line[512];
+    unsigned found = 0;
+    FILE *file = fopen(log_path, "r");
+    while (file && !found && fgets(line, sizeof line, file)) {
+      const char *at = strstr(line, ", port ");
+      if (at) sscanf(at, ", port %u;", &found);
+    }
+    if (file) fclose(file);
+    if (found) {
+      port = (uint16_t)found;
+      return child;
+    }
+    service_sleep(10);
+  }
+  fail_msg("the server did not start; see %s", log_path);
+  return -1;
+}
+
+static size_t server_memory(void) {
+  http_reply reply = http_call(port, "GET", "/status", NULL, "", 0);
+  json_t *root = reply.body ? json_loadb(reply.body, reply.size, 0, NULL) : NULL;
+  const size_t memory = (size_t)json_integer_value(json_object_get(json_object_get(root, "memory"), "process"));
+  json_decref(root);
+  http_free(&reply);
+  return memory;
+}
+
+// ---- clients ----
+
+static void make_requests(void) {
+  itg_image_list list = {0};
+  assert_int_equal(itg_image_list_folder(photographs, NULL, &list), ITG_OK);
+  for (size_t i = 0; i < list.count && request_count < MOST_REQUESTS - 4; i += list.count / (MOST_REQUESTS - 4) + 1) {
+    char entries[512];
+    size_t size;
+    char *image = service_read_file(list.paths[i], &size);
+    snprintf(entries, sizeof entries, FACES_ENTRIES, i % 2 ? 0.5 : 0.7);
+    requests[request_count++].request = body_of(entries, image, size, NULL);
+    free(image);
+  }
+  itg_image_list_free(&list);
+  requests[request_count++].request = body_of("{", "x", 1, NULL); // Mistakes are part of the mixture.
+  requests[request_count++].request = body_of("{\"clip\":{\"textual\":{\"modelName\":\"none\"}}}", NULL, 0, "text");
+  requests[request_count++].request =
+      body_of("{\"clip\":{\"visual\":{\"modelName\":\"none\"}}}", "no picture", 10, NULL);
+  for (size_t i = 0; i < request_count; i++) {
+    http_reply reply = body_post(port, &requests[i].request);
+    requests[i].status = reply.status;
+    requests[i].answer = reply.body;
+    assert_non_null(reply.body);
+  }
+}
+
+static void *use_server(void *argument) {
+  uint32_t seed = (uint32_t)(uintptr_t)argument * 2654435761u + 1;
+  int client = -1;
+  while (!atomic_load(&stopping)) {
+    seed = seed * 1664525 + 1013904223;
+    const request_pair *pair = &requests[(seed >> 8) % request_count];
+    http_reply reply = {0};
+    if (client < 0) client = http_connect(port);
+    const bool good = client >= 0 &&
+                      http_send_request(client, "POST", "/predict", "Content-Type: " BODY_TYPE "\r\n",
+                                        pair->request.data, pair->request.size) &&
+                      http_read(client, &reply);
+    if (!good && atomic_load(&may_fail)) {
+      atomic_fetch_add(&interrupted, 1);
+      service_sleep(20);
+    } else if (!good || reply.status != pair->status) {
+      atomic_fetch_add(&errors, 1);
+    } else if (strcmp(reply.body, pair->answer) != 0) {
+      atomic_fetch_add(&crossed, 1);
+    } else {
+      atomic_fetch_add(&answers, 1);
+    }
+    if (!good || reply.closes || seed >> 28 == 0) { // Some connections are new.
+      if (client >= 0) close(client);
+      client = -1;
+    }
+    http_free(&reply);
+  }
+  if (client >= 0) close(client);
+  return NULL;
+}
+
+static void *ping_server(void *argument) {
+  (void)argument;
+  while (!atomic_load(&stopping)) {
+    const double start = itg_clock();
+    http_reply reply = http_call(port, "GET", "/ping", NULL, "", 0);
+    if (reply.status == 200) {
+      itg_statistics_add(&ping_times, itg_clock() - start);
+      atomic_fetch_add(&pings, 1);
+    } else if (!atomic_load(&may_fail)) {
+      atomic_fetch_add(&errors, 1);
+    }
+    http_free(&reply);
+    service_sleep(20);
+  }
+  return NULL;
+}
+
+static void run_clients(int seconds, size_t *warm, size_t *end) {
+  pthread_t clients[CLIENTS], pinger;
+  atomic_store(&stopping, false);
+  for (uintptr_t i = 0; i < CLIENTS; i++)
+    assert_int_equal(pthread_create(&clients[i], NULL, use_server, (void *)(i + 1)), 0);
+  assert_int_equal(pthread_create(&pinger, NULL, ping_server, NULL), 0);
+  service_sleep(seconds * 300L);
+  if (warm) *warm = server_memory();
+  service_sleep(seconds * 700L);
+  if (end) *end = server_memory();
+  atomic_store(&stopping, true);
+  for (int i = 0; i < CLIENTS; i++) pthread_join(clients[i], NULL);
+  pthread_join(pinger, NULL);
+}
+
+static void answers_under_load(void **state) {
+  (void)state;
+  const char *asked = getenv("ITG_LOAD_SECONDS");
+  const int seconds = asked ? atoi(asked) : 15;
+  size_t warm = 0, end = 0;
+  const pid_t server = start_server(0);
+  make_requests();
+  run_clients(seconds, &warm, &end);
+  const double p99 = itg_statistics_percentile(&ping_times, 0.99);
+  print_message(
+      "%d s, %d clients: %lu answers (%.1f a second), %lu crossed, %lu errors; /ping %lu times, p50 %.1f ms, p99 %.1f "
+      "ms; memory %.1f -> %.1f MiB\n",
+      seconds, CLIENTS, atomic_load(&answers), (double)atomic_load(&answers) / seconds, atomic_load(&crossed),
+      atomic_load(&errors), atomic_load(&pings), 1e3 * itg_statistics_percentile(&ping_times, 0.5), 1e3 * p99,
+      (double)warm / (1 << 20), (double)end / (1 << 20));
+  assert_int_equal(atomic_load(&crossed), 0);
+  assert_int_equal(atomic_load(&errors), 0);
+  assert_true(atomic_load(&answers) > (unsigned long)seconds);
+  assert_true(p99 < 0.1);
+  assert_true((double)end < 1.05 * (double)warm);
+  assert_int_equal(kill(server, SIGTERM), 0); // A polite end.
+  int status;
+  assert_int_equal(waitpid(server, &status, 0), server);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void *kill_and_start(void *argument) {
+  pid_t *server = argument;
+  for (int i = 0; i < 3; i++) {
+    service_sleep(700);
+    kill(*server, SIGKILL);
+    waitpid(*server, NULL, 0);
+    *server = start_server(port);
+  }
+  service_sleep(300);
+  atomic_store(&may_fail, false);
+  return NULL;
+}
+
+static void comes_back_after_kill(void **state) {
+  (void)state;
+  pid_t server = start_server(port);
+  pthread_t killer;
+  atomic_store(&answers, 0);
+  atomic_store(&may_fail, true);
+  assert_int_equal(pthread_create(&killer, NULL, kill_and_start, &server), 0);
+  run_clients(6, NULL, NULL);
+  pthread_join(killer, NULL);
+  print_message("killed three times: %lu requests interrupted, %lu answered, %lu crossed, %lu errors\n",
+                atomic_load(&interrupted), atomic_load(&answers), atomic_load(&crossed), atomic_load(&errors));
+  assert_true(atomic_load(&interrupted) > 0);
+  assert_true(atomic_load(&answers) > 0);
+  assert_int_equal(atomic_load(&crossed), 0);
+  assert_int_equal(atomic_load(&errors), 0);
+  kill(server, SIGTERM);
+  waitpid(server, NULL, 0);
+}
+
+int main(void) {
+  snprintf(photographs, sizeof photographs, "%s/data/faces", oracle_shared());
+  if (!oracle_exists(photographs) || !service_prepare()) {
+    printf("skipped: needs the face models and the shared photographs\n");
+    return 77;
+  }
+  snprintf(log_path, sizeof log_path, "%s/log", service_folder);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(answers_under_load), cmocka_unit_test(comes_back_after_kill)};
+  const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  for (size_t i = 0; i < request_count; i++) {
+    free(requests[i].request.data);
+    free(requests[i].answer);
+  }
+  service_remove();
+  return failed;
+}
