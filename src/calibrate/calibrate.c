@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate/migrate_scales.h"
 #include "calibrate/observe.h"
 #include "calibrate/rebase_streams.h"
 
@@ -222,7 +223,8 @@ typedef struct run_context {
   itg_pool *pool;
   itg_progress_function progress;
   void *progress_context;
-  int32_t operand_bits; // For re-basing.
+  const itg_equalization *equalization; // NULL: statistics only.
+  long long done, total;                // Samples of all passes, for the progress.
   itg_interpreter *interpreter;
   itg_statistics *statistics;
   slot *slots;
@@ -278,10 +280,11 @@ static itg_status run_pass(run_context *run, bool second_pass, itg_diagnostic *d
       if (run->slots[t].status != ITG_OK) return slot_failure(&run->slots[t], begin + t, diagnostic);
       if (!second_pass) combine(run->statistics, &run->slots[t]);
     }
-    const long long done = (long long)(begin + count + (second_pass ? total : 0));
-    if (run->progress && run->progress(run->progress_context, "calibrate", done, 2 * (long long)total) != 0)
+    const long long done = (long long)(begin + count) + run->done;
+    if (run->progress && run->progress(run->progress_context, "calibrate", done, run->total) != 0)
       ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, NULL, "calibration was cancelled");
   }
+  run->done += (long long)total;
   return ITG_OK;
 }
 
@@ -323,40 +326,58 @@ static void destroy_states(run_context *run) {
   run->interpreter = NULL;
 }
 
-// The graph must not change under its interpreter.
-static itg_status rebase(run_context *run, itg_graph *graph, itg_diagnostic *diagnostic) {
-  bool changed;
-  destroy_states(run);
-  ITG_TRY(itg_rebase_streams(graph, run->operand_bits, read_magnitudes, scale_channels, run, &changed, diagnostic));
+// Makes room for the statistics of the graph as it is now.
+static itg_status prepare(run_context *run, itg_arena *arena, itg_diagnostic *diagnostic) {
+  itg_arena_free(&run->statistics->arena);
+  *run->statistics = (itg_statistics){0};
+  itg_arena_free(arena);
+  ITG_TRY(make_entries(run->graph, diagnostic, run->statistics));
+  ITG_TRY(make_slots(run, arena, diagnostic));
   return create_states(run, diagnostic);
 }
 
-static itg_status collect(run_context *run, itg_graph *rebased, itg_arena *arena, itg_diagnostic *diagnostic) {
-  ITG_TRY(make_entries(run->graph, diagnostic, run->statistics));
-  ITG_TRY(make_slots(run, arena, diagnostic));
-  ITG_TRY(create_states(run, diagnostic));
+// The graph must not change under its interpreter.
+static itg_status equalize(run_context *run, itg_graph *graph, itg_arena *arena, itg_diagnostic *diagnostic) {
+  const itg_equalization *equalization = run->equalization;
+  bool rebased = false, migrated = false;
+  destroy_states(run);
+  if (itg_method_is_on(equalization->methods_off, ITG_METHOD_STREAM_REBASING))
+    ITG_TRY(itg_rebase_streams(graph, equalization->operand_bits, read_magnitudes, scale_channels, run, &rebased,
+                               diagnostic));
+  if (equalization->operand_bits == 8 && itg_method_is_on(equalization->methods_off, ITG_METHOD_SCALE_MIGRATION))
+    ITG_TRY(itg_migrate_scales(graph, run->statistics, equalization->wide_stream, &migrated, diagnostic));
+  if (!migrated) return create_states(run, diagnostic);
+  run->total += (long long)run->samples->count;
+  ITG_TRY(prepare(run, arena, diagnostic));
+  return run_pass(run, false, diagnostic);
+}
+
+static itg_status collect(run_context *run, itg_graph *equalized, itg_arena *arena, itg_diagnostic *diagnostic) {
+  run->total = 2 * (long long)run->samples->count;
+  ITG_TRY(prepare(run, arena, diagnostic));
   ITG_TRY(run_pass(run, false, diagnostic));
-  if (rebased) ITG_TRY(rebase(run, rebased, diagnostic));
+  if (equalized) ITG_TRY(equalize(run, equalized, arena, diagnostic));
   finish_first_pass(run->statistics);
   ITG_TRY(run_pass(run, true, diagnostic));
   for (size_t t = 0; t < run->slot_count; t++) add_histograms(run->statistics, &run->slots[t]);
   return ITG_OK;
 }
 
-// `rebased` is `graph` when it may be changed, else NULL.
-static itg_status calibrate(run_context *run, itg_graph *rebased, itg_diagnostic *diagnostic, itg_statistics **out) {
+// `equalized` is `graph` when it may be changed, else NULL.
+static itg_status calibrate(run_context *run, itg_graph *equalized, itg_diagnostic *diagnostic, itg_statistics **out) {
   if (run->samples->count == 0) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "calibration needs at least one sample");
   itg_arena arena = {0};
   const size_t threads = (size_t)itg_pool_thread_count(run->pool);
   run->statistics = calloc(1, sizeof *run->statistics);
   run->slot_count = run->samples->count < threads ? run->samples->count : threads;
-  run->slots = itg_arena_array(&arena, run->slot_count, sizeof run->slots[0]);
+  run->slots = calloc(run->slot_count, sizeof run->slots[0]);
   itg_status status = ITG_OK;
   if (!run->statistics || !run->slots)
     status = itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
   else
-    status = collect(run, rebased, &arena, diagnostic);
+    status = collect(run, equalized, &arena, diagnostic);
   destroy_states(run);
+  free(run->slots);
   itg_arena_free(&arena);
   if (status != ITG_OK) {
     itg_statistics_destroy(run->statistics);
@@ -374,10 +395,10 @@ itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *sample
   return calibrate(&run, NULL, diagnostic, out);
 }
 
-itg_status itg_calibrate_and_rebase(itg_graph *graph, int32_t operand_bits, const itg_sample_source *samples,
-                                    itg_pool *pool, itg_progress_function progress, void *progress_context,
-                                    itg_diagnostic *diagnostic, itg_statistics **out) {
-  run_context run = {.operand_bits = operand_bits,
+itg_status itg_calibrate_and_equalize(itg_graph *graph, const itg_equalization *equalization,
+                                      const itg_sample_source *samples, itg_pool *pool, itg_progress_function progress,
+                                      void *progress_context, itg_diagnostic *diagnostic, itg_statistics **out) {
+  run_context run = {.equalization = equalization,
                      .graph = graph,
                      .samples = samples,
                      .pool = pool,

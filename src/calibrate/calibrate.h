@@ -2,6 +2,7 @@
 #ifndef ITG_CALIBRATE_CALIBRATE_H
 #define ITG_CALIBRATE_CALIBRATE_H
 
+#include "adapt/methods.h"
 #include "base/parallel.h"
 #include "graph/graph.h"
 #include "interpret/interpret.h"
@@ -36,14 +37,21 @@ typedef struct itg_sample_source {
 ITG_MUST_USE itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
                                       itg_progress_function progress, void *progress_context,
                                       itg_diagnostic *diagnostic, itg_statistics **out);
-// The same, and re-bases the streams of the graph in between (rebase_streams.h, also for operand_bits): the graph changes, the statistics
-// are those of the changed graph, and the cost is that of itg_calibrate, because the gains are powers of two and
-// so scale what the first pass found exactly. After an error the graph is of no more
-// use: destroy it. Errors: as above.
-ITG_MUST_USE itg_status itg_calibrate_and_rebase(itg_graph *graph, int32_t operand_bits,
-                                                 const itg_sample_source *samples, itg_pool *pool,
-                                                 itg_progress_function progress, void *progress_context,
-                                                 itg_diagnostic *diagnostic, itg_statistics **out);
+// What the graph gets besides statistics.
+typedef struct itg_equalization {
+  int32_t operand_bits;        // 8 or 16: what convolutions and fully connected layers will read.
+  bool wide_stream;            // 8-bit operands may be converted from 16-bit tensors.
+  itg_methods_off methods_off; // STREAM_REBASING, SCALE_MIGRATION.
+} itg_equalization;
+
+// The same, and makes channels alike in between: streams are re-based (rebase_streams.h), scales and shifts migrate into weights
+// (migrate_scales.h). The graph changes, the statistics are those of the changed graph. Gains of streams are powers of two
+// and so scale what the first pass found exactly; when scales migrate, the first pass is repeated. After an error the
+// graph is of no more use: destroy it. Errors: as above.
+ITG_MUST_USE itg_status itg_calibrate_and_equalize(itg_graph *graph, const itg_equalization *equalization,
+                                                   const itg_sample_source *samples, itg_pool *pool,
+                                                   itg_progress_function progress, void *progress_context,
+                                                   itg_diagnostic *diagnostic, itg_statistics **out);
 // The same statistics for a clone of the calibrated graph, found by the names of its tensors. They share the memory of
 // `statistics`, which must outlive them. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_statistics_of_clone(const itg_statistics *statistics, const itg_graph *clone,

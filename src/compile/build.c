@@ -40,13 +40,9 @@ static itg_status calibrate(itg_calibrated *result, const itg_recipe *recipe, co
   feed.infos = infos;
   ITG_TRY(itg_sample_buffers(feed.infos, feed.input_count, arena, diagnostic, &feed.values));
   const itg_sample_source source = {&feed, options->calibration.count, itg_calibration_feed_read};
-  if (itg_method_is_on(recipe->methods_off, ITG_METHOD_STREAM_REBASING)) {
-    ITG_TRY(itg_calibrate_and_rebase(graph, itg_recipe_operand_bits(recipe), &source, options->pool, options->progress,
+  const itg_equalization equalization = itg_recipe_equalization(recipe, options->target);
+  ITG_TRY(itg_calibrate_and_equalize(graph, &equalization, &source, options->pool, options->progress,
                                      options->progress_context, diagnostic, &result->statistics));
-  } else {
-    ITG_TRY(itg_calibrate(graph, &source, options->pool, options->progress, options->progress_context, diagnostic,
-                          &result->statistics));
-  }
   graph->stage = ITG_STAGE_CALIBRATED;
   result->hash = feed.hash;
   return ITG_OK;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "quantize/plan.h"
+#include "quantize/unary_function.h"
 
 static void want(itg_quantize_plan *plan, const itg_tensor *tensor, int32_t bits) {
   itg_activation_entry *entry = itg_plan_entry(plan, tensor);
@@ -73,6 +74,15 @@ static void apply_affine_inputs(itg_quantize_plan *plan) {
     bool only_affines = true;
     for (int32_t u = 0; u < x->user_count; u++) only_affines = only_affines && x->users[u]->op == ITG_OP_AFFINE;
     if (only_affines) want(plan, x, 16);
+  }
+}
+
+// A function whose result has 16 bits reads 16 bits where that is free: behind an accumulator.
+static void apply_function_inputs(itg_quantize_plan *plan) {
+  ITG_FOR_EACH_NODE(node, plan->graph) {
+    const itg_activation_entry *output = itg_plan_entry(plan, node->outputs[0]);
+    if (!itg_unary_is_smooth(node->op) || !output || output->bits != 16 || node->inputs[0]->is_input) continue;
+    if (itg_tensor_only_user(node->inputs[0])) want(plan, node->inputs[0], 16);
   }
 }
 
@@ -219,7 +229,10 @@ itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnosti
   apply_arithmetic(plan);
   if (strcmp(plan->recipe->precision, "a8w8+s16") == 0) {
     apply_stream(plan);
-    if (!plan->target) apply_affine_inputs(plan); // An NPU's affine answers in as many bits as it gets.
+    if (!plan->target) { // An NPU's operations answer in as many bits as they get.
+      apply_affine_inputs(plan);
+      apply_function_inputs(plan);
+    }
     for (int32_t i = 0; i < plan->graph->output_count; i++) apply_head(plan, plan->graph->outputs[i], 0);
     propagate_through_views(plan);
   }

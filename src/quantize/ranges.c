@@ -5,6 +5,10 @@
 #include "quantize/plan.h"
 #include "quantize/unary_function.h"
 
+// Samples that were not seen reach further than those that were, and what is clipped is lost. 16-bit codes are fine enough to
+// be spread over half as much again (MiniLM, a16w8: SQNR 28.1 -> 28.9 dB; twice as much gives 28.9, four times 28.7).
+static const double headroom16 = 1.5;
+
 typedef struct group {
   size_t root;
   size_t first, count; // Members in `members`.
@@ -83,6 +87,10 @@ static void choose_range(void *context, size_t index) {
     if (entry->statistics) work->statistics[g->first + count++] = entry->statistics;
   }
   if (g->count == 1 && itg_method_is_on(off, ITG_METHOD_NARROW_RANGES)) narrow_for_reader(work->plan, root, g);
+  if (root->bits == 16 && !root->is_input && itg_method_is_on(off, ITG_METHOD_HEADROOM)) {
+    g->low *= headroom16;
+    g->high *= headroom16;
+  }
   if (!mse || count == 0) return;
   const double low = g->low, high = g->high;
   itg_range_mse(work->statistics + g->first, count, 256, &g->low, &g->high);

@@ -35,6 +35,13 @@ itg_status itg_recipe_builtin(const char *precision, itg_diagnostic *diagnostic,
 int32_t itg_recipe_operand_bits(const itg_recipe *recipe) { return strncmp(recipe->precision, "a16", 3) == 0 ? 16 : 8; }
 int32_t itg_recipe_weight_bits(const itg_recipe *recipe) { return strcmp(recipe->precision, "a16w4") == 0 ? 4 : 8; }
 
+// An NPU's affine answers in as many bits as it gets, so there the 16-bit source of an 8-bit operand buys nothing.
+itg_equalization itg_recipe_equalization(const itg_recipe *recipe, const itg_target *target) {
+  return (itg_equalization){.operand_bits = itg_recipe_operand_bits(recipe),
+                            .wide_stream = !target && strcmp(recipe->precision, "a8w8+s16") == 0,
+                            .methods_off = recipe->methods_off};
+}
+
 void itg_recipe_free(itg_recipe *recipe) {
   itg_arena_free(&recipe->arena);
   *recipe = (itg_recipe){0};

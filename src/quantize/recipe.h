@@ -7,7 +7,9 @@
 #include "base/arena.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "calibrate/calibrate.h"
 #include "graph/graph.h"
+#include "npu/target.h"
 
 typedef enum itg_range_method { ITG_RANGE_MIN_MAX = 0, ITG_RANGE_MSE = 1 } itg_range_method;
 typedef enum itg_weight_method { ITG_WEIGHT_NEAREST = 0, ITG_WEIGHT_MSE = 1 } itg_weight_method;
@@ -39,6 +41,8 @@ ITG_MUST_USE itg_status itg_recipe_builtin(const char *precision, itg_diagnostic
 int32_t itg_recipe_operand_bits(const itg_recipe *recipe);
 // Bits of weights where no rule says otherwise: 4 or 8.
 int32_t itg_recipe_weight_bits(const itg_recipe *recipe);
+// What calibration does to the graph under this recipe.
+itg_equalization itg_recipe_equalization(const itg_recipe *recipe, const itg_target *target);
 // Parses a recipe file. Errors: FORMAT (with line and column), LIMIT.
 ITG_MUST_USE itg_status itg_recipe_parse(itg_span json, itg_diagnostic *diagnostic, itg_recipe *out);
 // malloc'ed JSON text, or NULL.

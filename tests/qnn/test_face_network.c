@@ -54,8 +54,8 @@ static itg_graph *compile(const char *precision, const itg_target *target) {
   must(itg_adapt_run(graph, target, &why), &why);
   const itg_sample_source source = {NULL, (size_t)calibrate_rows.shape.dims[0], read_row};
   must(itg_recipe_builtin(precision, &why, &recipe), &why);
-  must(itg_calibrate_and_rebase(graph, itg_recipe_operand_bits(&recipe), &source, pool, NULL, NULL, &why, &statistics),
-       &why);
+  const itg_equalization equalization = itg_recipe_equalization(&recipe, target);
+  must(itg_calibrate_and_equalize(graph, &equalization, &source, pool, NULL, NULL, &why, &statistics), &why);
   must(itg_quantize(graph, statistics, &recipe, target, pool, &why), &why);
   must(itg_legalize(graph, target, &why, &legal), &why);
   itg_statistics_destroy(statistics);

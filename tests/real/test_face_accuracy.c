@@ -132,7 +132,9 @@ static void assert_rebasing_is_exact(const char *path) {
   assert_int_equal(itg_adapt_run(graph, NULL, NULL), ITG_OK);
   assert_int_equal(itg_graph_clone(graph, NULL, &changed), ITG_OK);
   const itg_sample_source source = {(void *)&data, 4, measure_read};
-  assert_int_equal(itg_calibrate_and_rebase(changed, 8, &source, NULL, NULL, NULL, NULL, &statistics), ITG_OK);
+  const itg_equalization equalization = {.operand_bits = 8};
+  assert_int_equal(itg_calibrate_and_equalize(changed, &equalization, &source, NULL, NULL, NULL, NULL, &statistics),
+                   ITG_OK);
   assert_graphs_equal(graph, changed, 1e-6);
   itg_statistics_destroy(statistics);
   itg_graph_destroy(changed);

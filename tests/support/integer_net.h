@@ -142,8 +142,8 @@ static inline void net_quantize(const itg_graph *graph, const net_samples *sampl
   net_samples own = *samples;
   own.graph = clone;
   const itg_sample_source source = {&own, 8, net_read};
-  if (itg_calibrate_and_rebase(clone, itg_recipe_operand_bits(recipe), &source, pool, NULL, NULL, &why, &statistics) !=
-          ITG_OK ||
+  const itg_equalization equalization = itg_recipe_equalization(recipe, NULL);
+  if (itg_calibrate_and_equalize(clone, &equalization, &source, pool, NULL, NULL, &why, &statistics) != ITG_OK ||
       itg_quantize(clone, statistics, recipe, NULL, pool, &why) != ITG_OK ||
       itg_graph_verify(clone, ITG_STAGE_QUANTIZED, &why) != ITG_OK || itg_legalize(clone, NULL, &why, legal) != ITG_OK)
     fail_msg("%s: %s (%s:%d)", why.subject, why.message, why.origin_file, why.origin_line);

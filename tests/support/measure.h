@@ -164,8 +164,9 @@ static inline itg_status measure_model(const char *path, const itg_recipe *recip
   if ((status = itg_pool_create(threads, why, &pool)) != ITG_OK) return status;
   const itg_sample_source source = {(void *)data, (data->count + 1) / 2, measure_read};
   double begin = measure_now();
-  if ((status = itg_calibrate_and_rebase(clone, itg_recipe_operand_bits(recipe), &source, pool, NULL, NULL, why,
-                                         &statistics)) != ITG_OK)
+  const itg_equalization equalization = itg_recipe_equalization(recipe, NULL);
+  if ((status = itg_calibrate_and_equalize(clone, &equalization, &source, pool, NULL, NULL, why, &statistics)) !=
+      ITG_OK)
     return status;
   result->calibrate_seconds = measure_now() - begin;
   begin = measure_now();

@@ -189,6 +189,35 @@ static void huge_mask_constants_are_scaled_down(void **state) {
   itg_graph_destroy(graph);
 }
 
+// Every calibration mask keeps everything (the ids are below 1, "keep" is 1 - id): the depth shows only in the constant.
+static void masks_that_no_sample_used_still_mask(void **state) {
+  (void)state;
+  itg_graph *graph = net_create();
+  itg_tensor *logits = net_input(graph, "logits", ITG_DTYPE_F32, net_shape(2, 16, 12, 0, 0));
+  itg_tensor *absent = net_input(graph, "absent", ITG_DTYPE_S64, net_shape(2, 1, 12, 0, 0));
+  itg_tensor *number = NET_NODE(graph, ITG_OP_CAST, (itg_attributes){.cast = {.to = ITG_DTYPE_F32}}, NULL, absent);
+  itg_tensor *one = net_constant(graph, (itg_shape){0}, 1, 1);
+  itg_tensor *keep = NET_NODE(graph, ITG_OP_SUB, net_no_attributes, NULL, one, number);
+  itg_tensor *mask = NET_NODE(graph, ITG_OP_SUB, net_no_attributes, NULL, one, keep);
+  itg_tensor *huge =
+      NET_NODE(graph, ITG_OP_MUL, net_no_attributes, NULL, mask, net_constant(graph, (itg_shape){0}, -3e38f, -3e38f));
+  itg_tensor *sum = NET_NODE(graph, ITG_OP_ADD, net_no_attributes, NULL, logits, huge);
+  assert_true(
+      itg_graph_add_output(graph, NET_NODE(graph, ITG_OP_SOFTMAX, (itg_attributes){.axis = {.axis = 1}}, NULL, sum)));
+  itg_recipe recipe;
+  assert_int_equal(itg_recipe_builtin("a8w8+s16", NULL, &recipe), ITG_OK);
+  itg_graph *quantized, *legal;
+  const net_samples samples = {graph, -4, 6, 1, 99};
+  net_quantize(graph, &samples, &recipe, 1, &quantized, &legal);
+  const itg_encoding *encoding = encoding_of(quantized, "Mul");
+  const double lowest = -encoding->zero_points[0] * encoding->scales[0];
+  assert_true(lowest < -25 && lowest > -100); // Below all logits by 20, and no deeper than that takes.
+  itg_graph_destroy(legal);
+  itg_graph_destroy(quantized);
+  itg_recipe_free(&recipe);
+  itg_graph_destroy(graph);
+}
+
 static itg_tensor *quantize_pair(itg_graph *graph, itg_tensor *x, float scale, itg_dtype type, int32_t zero) {
   const itg_shape scalar = {0};
   const uint16_t code = (uint16_t)zero; // Little endian: the first byte is the 8-bit code.
@@ -298,6 +327,7 @@ int main(void) {
       cmocka_unit_test(weights_and_biases_fit_their_types),
       cmocka_unit_test(second_operands_are_symmetric),
       cmocka_unit_test(huge_mask_constants_are_scaled_down),
+      cmocka_unit_test(masks_that_no_sample_used_still_mask),
       cmocka_unit_test(encodings_that_came_with_the_model_are_kept),
       cmocka_unit_test(threads_do_not_change_a_byte),
       cmocka_unit_test(weights_must_be_constant_and_finite),

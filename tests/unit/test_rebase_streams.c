@@ -31,8 +31,9 @@ static itg_statistics *calibrate(itg_graph *graph, int32_t operand_bits) {
   itg_diagnostic why;
   itg_statistics *statistics = NULL;
   const itg_sample_source source = {graph, SAMPLES, read_sample};
+  const itg_equalization equalization = {.operand_bits = operand_bits};
   const itg_status status =
-      operand_bits ? itg_calibrate_and_rebase(graph, operand_bits, &source, NULL, NULL, NULL, &why, &statistics)
+      operand_bits ? itg_calibrate_and_equalize(graph, &equalization, &source, NULL, NULL, NULL, &why, &statistics)
                    : itg_calibrate(graph, &source, NULL, NULL, NULL, &why, &statistics);
   if (status != ITG_OK) fail_msg("%s: %s", why.subject, why.message);
   return statistics;
