@@ -123,9 +123,16 @@ def main():
     want, person = load("float.npy"), load("person.npy")
     print("| what | cosine mean | min | verification | same-different margin | compile s | peak MB |")
     print("|---|---|---|---|---|---|---|")
-    for precision in ("a8w8", "a8w8+s16", "a16w8", "a16w4"):
-        out, got = os.path.join(options.work, f"face_{precision}.itg"), os.path.join(options.work, "ours.npy")
-        command = [options.intaglio, "compile", MODEL, "-o", out, "--precision", precision, "--quiet",
+    for name, recipe in (("a8w8", {"precision": "a8w8"}), ("a8w8+s16", {"precision": "a8w8+s16"}),
+                         ("a16w8", {"precision": "a16w8"}),
+                         ("a16w4, rounded", {"precision": "a16w4", "weight_method": "nearest"}),
+                         ("a16w4, SeqMSE", {"precision": "a16w4", "weight_method": "seqmse"}),
+                         ("a16w4", {"precision": "a16w4", "weight_method": "gptq"})):
+        out, got = os.path.join(options.work, "face.itg"), os.path.join(options.work, "ours.npy")
+        recipe_file = os.path.join(options.work, "recipe.json")
+        with open(recipe_file, "w") as file:
+            json.dump(recipe, file)
+        command = [options.intaglio, "compile", MODEL, "-o", out, "--recipe", recipe_file, "--quiet",
                    "--calibration", "input=" + os.path.join(options.work, "calibrate.npy")]
         start = time.time()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -135,7 +142,7 @@ def main():
             sys.exit(f"intaglio compile failed ({status})")
         subprocess.run([options.intaglio, "run", out, "--samples", "--input", "input=" + os.path.join(options.work, "judge.npy"),
                         "--output", "output=" + got], check=True, stdout=subprocess.DEVNULL)
-        row("Intaglio " + precision, np.load(got).reshape(want.shape), want, person, seconds, usage.ru_maxrss / 1024, face)
+        row("Intaglio " + name, np.load(got).reshape(want.shape), want, person, seconds, usage.ru_maxrss / 1024, face)
     if options.no_peers:
         return
     for name, arguments in (("ONNX Runtime a8w8", ("onnxruntime", options.work, "a8w8")),

@@ -15,6 +15,7 @@
 
 struct itg_statistics {
   itg_arena arena;
+  itg_sample_source samples;
   const itg_tensor **tensors; // Sorted by address.
   itg_tensor_statistics *entries;
   size_t count;
@@ -90,6 +91,8 @@ void itg_statistics_destroy(itg_statistics *statistics) {
   itg_arena_free(&statistics->arena);
   free(statistics);
 }
+
+const itg_sample_source *itg_statistics_samples(const itg_statistics *statistics) { return &statistics->samples; }
 
 static bool is_observed(const itg_tensor *tensor) {
   size_t count;
@@ -383,6 +386,7 @@ static itg_status calibrate(run_context *run, itg_graph *equalized, itg_diagnost
     itg_statistics_destroy(run->statistics);
     return status;
   }
+  run->statistics->samples = *run->samples;
   *out = run->statistics;
   return ITG_OK;
 }

@@ -57,6 +57,9 @@ ITG_MUST_USE itg_status itg_calibrate_and_equalize(itg_graph *graph, const itg_e
 ITG_MUST_USE itg_status itg_statistics_of_clone(const itg_statistics *statistics, const itg_graph *clone,
                                                 itg_diagnostic *diagnostic, itg_statistics **out);
 void itg_statistics_destroy(itg_statistics *statistics);
+// Where the statistics come from, for steps that must see the samples once more. What its context points to must then still
+// live.
+const itg_sample_source *itg_statistics_samples(const itg_statistics *statistics);
 // NULL for constants and unknown tensors. `tensor` belongs to the calibrated graph.
 const itg_tensor_statistics *itg_statistics_of(const itg_statistics *statistics, const itg_tensor *tensor);
 

@@ -3,16 +3,8 @@
 #define ITG_INTERPRET_EXECUTOR_H
 
 #include "base/arena.h"
+#include "base/vectorised.h"
 #include "graph/graph.h"
-
-// Compiles a loop for several x86 vector widths; the dynamic linker picks one. Results may differ in the last bit between
-// machines, never between runs on one machine. Not under sanitizers, whose instrumentation may not run that early.
-#if defined(__x86_64__) && defined(__ELF__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__clang__)
-#define ITG_VECTORISED __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define ITG_VECTORISED
-#endif
 
 // One input or output of a call. Data of inputs must not be written.
 typedef struct itg_operand {

@@ -11,7 +11,7 @@ enum { MAX_RECIPE_BYTES = 1 << 20, MAX_RULES = 10000 };
 
 static const char *const precisions[] = {"a8w8", "a16w8", "a8w8+s16", "a16w4"};
 static const char *const range_methods[] = {"min-max", "mse"};
-static const char *const weight_methods[] = {"nearest", "mse"};
+static const char *const weight_methods[] = {"nearest", "mse", "seqmse", "gptq"};
 static const int32_t activation_bits[] = {8, 16}, weight_bits[] = {4, 8}, weight_blocks[] = {0, 16, 32, 64};
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -22,13 +22,18 @@ static int find_text(const char *const *list, size_t count, const char *text) {
   return -1;
 }
 
+// Four bits need the walk through the layers; eight do well without (the face embedder: README).
+static itg_weight_method usual_weight_method(const itg_recipe *recipe) {
+  return itg_recipe_weight_bits(recipe) == 4 ? ITG_WEIGHT_FEEDBACK : ITG_WEIGHT_NEAREST;
+}
+
 itg_status itg_recipe_builtin(const char *precision, itg_diagnostic *diagnostic, itg_recipe *out) {
   const int index = find_text(precisions, COUNT(precisions), precision);
   if (index < 0)
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, precision,
              "unknown precision \"%s\"; there are a8w8, a16w8, a8w8+s16 and a16w4", precision);
-  *out =
-      (itg_recipe){.precision = precisions[index], .range_method = ITG_RANGE_MSE, .weight_method = ITG_WEIGHT_NEAREST};
+  *out = (itg_recipe){.precision = precisions[index], .range_method = ITG_RANGE_MSE};
+  out->weight_method = usual_weight_method(out);
   return ITG_OK;
 }
 
@@ -165,7 +170,7 @@ static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagno
   static const char *const keys[] = {"precision", "range_method", "weight_method", "weight_block", "methods", "rules"};
   if (!json_is_object(root)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "line 1", "a recipe is a JSON object");
   ITG_TRY(check_keys(root, keys, COUNT(keys), "the top level", diagnostic));
-  int precision = -1, range = recipe->range_method, weight = recipe->weight_method;
+  int precision = -1, range = recipe->range_method, weight = -1;
   ITG_TRY(read_choice(root, "precision", precisions, COUNT(precisions), "the top level", diagnostic, &precision));
   ITG_TRY(read_choice(root, "range_method", range_methods, COUNT(range_methods), "the top level", diagnostic, &range));
   ITG_TRY(
@@ -174,7 +179,7 @@ static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagno
                       &recipe->weight_block));
   if (precision >= 0) recipe->precision = precisions[precision];
   recipe->range_method = (itg_range_method)range;
-  recipe->weight_method = (itg_weight_method)weight;
+  recipe->weight_method = weight < 0 ? usual_weight_method(recipe) : (itg_weight_method)weight;
   ITG_TRY(read_methods(recipe, json_object_get(root, "methods"), diagnostic));
   const json_t *rules = json_object_get(root, "rules");
   if (!rules) return ITG_OK;

@@ -12,7 +12,14 @@
 #include "npu/target.h"
 
 typedef enum itg_range_method { ITG_RANGE_MIN_MAX = 0, ITG_RANGE_MSE = 1 } itg_range_method;
-typedef enum itg_weight_method { ITG_WEIGHT_NEAREST = 0, ITG_WEIGHT_MSE = 1 } itg_weight_method;
+// SEQUENTIAL and FEEDBACK walk through the network layer by layer over the samples (quantize/weight_fit): scales by the error
+// in each layer's outputs, and with FEEDBACK also rounding with feedback (GPTQ), each where it helps on held-out samples.
+typedef enum itg_weight_method {
+  ITG_WEIGHT_NEAREST = 0,
+  ITG_WEIGHT_MSE,
+  ITG_WEIGHT_SEQUENTIAL,
+  ITG_WEIGHT_FEEDBACK
+} itg_weight_method;
 
 typedef struct itg_recipe_rule {
   const char *op;          // Op name ("Conv") or NULL for any.

@@ -1,146 +1,23 @@
 // Weights: s8 in [-127, 127] or s4 in [-7, 7], symmetric, one scale an output channel; LPBQ: an integer scale a block of s4
-// codes besides. Biases: s32 with scale s_x*s_w (docs/ARITHMETIC.md 1). The rounding of the weights moves the mean of every output; the bias takes that back, from the
-// input's calibrated channel means (bias correction, arXiv 1906.04721).
+// codes besides. Biases: s32 with scale s_x*s_w (docs/ARITHMETIC.md 1). This file turns the constants of each layer over; how
+// codes are chosen is in weight_fit: rounded on their own, or fitted to what reaches the layer (walk.h, fit.h).
 #include <math.h>
 #include <stdlib.h>
 
 #include "quantize/plan.h"
+#include "quantize/weight_fit/fit.h"
+#include "quantize/weight_fit/walk.h"
 #include "tensor/nibbles.h"
 
-enum { MAX_BLOCK_SCALE = 16 };
-static const double bias_limit = 0x1p30;
+enum { MOST_SAMPLES = 64, MOST_WINDOWS = 8192 }; // Windows: of all samples of a layer together.
+static const size_t walk_memory = (size_t)384 << 20;
 
+// A layer whose constants become integers.
 typedef struct weight_job {
-  const float *weight, *bias; // bias NULL: none
-  int64_t rows, length;       // Scales, and weights a scale.
-  int64_t outputs;            // Biases; a multiple of rows (grouped transposed convolutions).
-  const double *means;        // Of the input's channels; NULL: no correction.
-  int64_t width, group;       // Input channels a weight row sees at each tap; groups.
-  double input_scale;
-  int32_t method;
-  int32_t most;          // Largest code: 127 or 7.
-  int64_t block;         // LPBQ: weights that share a block scale; 0 for none.
-  double smallest_scale; // The NPU cannot hold less; 0 for our own kernels.
-  double snap_unit;      // NPU: scale / snap_unit is the requantization factor; 0 for our own kernels.
-  int snap_bits;         // Mantissa bits that the NPU keeps of the factor.
-  double *scales;        // [rows]
-  int8_t *codes;         // [rows, length]
-  uint8_t *block_scales; // [rows, length / block] or NULL
-  int32_t *bias_codes;   // [outputs] or NULL
+  itg_node *node;
+  itg_weight_rows rows;
+  itg_tensor *weight, *bias; // The new constants; bias NULL: none.
 } weight_job;
-
-static int8_t encode_weight(float value, double reciprocal, int32_t most) {
-  const double code = floor((double)value * reciprocal + 0.5);
-  return (int8_t)(code < -most ? -most : code > most ? most : code);
-}
-
-static double squared_error(const float *row, int64_t length, double scale, int32_t most) {
-  double error = 0;
-  for (int64_t k = 0; k < length; k++) {
-    const double difference = encode_weight(row[k], 1 / scale, most) * scale - (double)row[k];
-    error += difference * difference;
-  }
-  return error;
-}
-
-// The scale of a row, or of a block of one: of its largest weight, or smaller where the squared error is.
-static double row_scale(const float *row, int64_t length, int32_t method, int32_t most) {
-  float largest = 0;
-  for (int64_t k = 0; k < length; k++) largest = fmaxf(largest, fabsf(row[k]));
-  const double full = (double)largest / most;
-  if (method != ITG_WEIGHT_MSE || full == 0) return full;
-  double best = full, best_error = squared_error(row, length, full, most);
-  for (int step = 1; step < 30; step++) {
-    const double scale = full * (1 - 0.02 * step), error = squared_error(row, length, scale, most);
-    if (error < best_error) {
-      best = scale;
-      best_error = error;
-    }
-  }
-  return best;
-}
-
-// A scale of which the bias fits: |b| <= 2^30 * s_x * s_w, with a little room for the rounding of the scale to float.
-static double scale_for_bias(const weight_job *job, int64_t row) {
-  double largest = 0;
-  for (int64_t o = row; job->bias && o < job->outputs; o += job->rows)
-    largest = fmax(largest, fabs((double)job->bias[o]));
-  return largest / (job->input_scale * bias_limit) * (1 + 0x1p-20);
-}
-
-// What the rounded weights of a row lack on average.
-static double mean_shift(const weight_job *job, int64_t row) {
-  const float *weight = job->weight + row * job->length;
-  const int8_t *codes = job->codes + row * job->length;
-  const uint8_t *blocks = job->block ? job->block_scales + row * (job->length / job->block) : NULL;
-  const double *means = job->means + row / (job->rows / job->group) * job->width;
-  double shift = 0;
-  for (int64_t k = 0; k < job->length; k++) {
-    const int32_t code = blocks ? codes[k] * blocks[k / job->block] : codes[k];
-    shift += ((double)weight[k] - code * job->scales[row]) * means[k % job->width];
-  }
-  return shift;
-}
-
-static int32_t encode_bias(double bias, double scale) {
-  const double code = floor(bias / scale + 0.5);
-  return (int32_t)(code < -bias_limit ? -bias_limit : code > bias_limit ? bias_limit : code);
-}
-
-// The next larger scale whose factor has a mantissa of `snap_bits` bits, so that the NPU's own rounding of the factor changes
-// nothing (facts: 24 -> 2 codes on 16-bit activations of v68).
-static double snapped(double scale, double unit, int bits) {
-  int exponent;
-  const double mantissa = frexp(scale / unit, &exponent);
-  return ldexp(ceil(ldexp(mantissa, bits) - 1e-6), exponent - bits) * unit;
-}
-
-// The nearest scale that bias and target allow.
-static double allowed_scale(const weight_job *job, int64_t row, double scale) {
-  scale = fmax(fmax(scale, scale_for_bias(job, row)), job->smallest_scale);
-  if (job->snap_unit > 0 && scale > 0) scale = snapped(scale, job->snap_unit, job->snap_bits);
-  scale = (double)(float)scale;
-  return scale > 0x1p-100 ? scale : 1.0 / job->most; // All zero: any scale will do.
-}
-
-// LPBQ: block b wants the scale d_b; the channel's is max d_b / 16, and each block takes the nearest multiple (facts of the
-// method: AIMET's low-power blockwise quantization).
-static void quantize_blocks(const weight_job *job, int64_t r) {
-  const int64_t count = job->length / job->block;
-  const float *row = job->weight + r * job->length;
-  uint8_t *multiples = job->block_scales + r * count;
-  double largest = 0;
-  for (int64_t b = 0; b < count; b++)
-    largest = fmax(largest, row_scale(row + b * job->block, job->block, job->method, job->most));
-  const double scale = job->scales[r] = allowed_scale(job, r, largest / MAX_BLOCK_SCALE);
-  for (int64_t b = 0; b < count; b++) {
-    const float *weight = row + b * job->block;
-    const double wanted = floor(row_scale(weight, job->block, job->method, job->most) / scale + 0.5);
-    multiples[b] = (uint8_t)(wanted < 1 ? 1 : wanted > MAX_BLOCK_SCALE ? MAX_BLOCK_SCALE : wanted);
-    int8_t *codes = job->codes + r * job->length + b * job->block;
-    for (int64_t k = 0; k < job->block; k++) codes[k] = encode_weight(weight[k], 1 / (scale * multiples[b]), job->most);
-  }
-}
-
-static void quantize_rows(void *context, size_t index) {
-  const weight_job *job = (const weight_job *)context + index;
-  for (int64_t r = 0; r < job->rows; r++) {
-    if (job->block) {
-      quantize_blocks(job, r);
-      continue;
-    }
-    const float *row = job->weight + r * job->length;
-    const double scale = allowed_scale(job, r, row_scale(row, job->length, job->method, job->most));
-    job->scales[r] = scale;
-    for (int64_t k = 0; k < job->length; k++)
-      job->codes[r * job->length + k] = encode_weight(row[k], 1 / scale, job->most);
-  }
-  for (int64_t o = 0; job->bias_codes && o < job->outputs; o++) {
-    const int64_t row = o % job->rows;
-    const double bias = (job->bias ? (double)job->bias[o] : 0) + (job->means ? mean_shift(job, row) : 0);
-    job->bias_codes[o] = encode_bias(bias, job->input_scale * job->scales[row]);
-  }
-}
 
 static bool has_weights(const itg_node *node) {
   return node->op == ITG_OP_CONV || node->op == ITG_OP_CONV_TRANSPOSE || node->op == ITG_OP_FULLY_CONNECTED;
@@ -165,8 +42,8 @@ static itg_status check_constant(const itg_quantize_plan *plan, const itg_node *
 }
 
 // Channel means of the node's input, where a weight row sees one value of each channel at each tap.
-static itg_status read_means(const itg_quantize_plan *plan, const itg_node *node, itg_arena *arena, weight_job *job,
-                             itg_diagnostic *diagnostic) {
+static itg_status read_means(const itg_quantize_plan *plan, const itg_node *node, itg_arena *arena,
+                             itg_weight_rows *job, itg_diagnostic *diagnostic) {
   const itg_activation_entry *entry = itg_plan_entry(plan, node->inputs[0]);
   const itg_tensor_statistics *statistics = entry ? entry->statistics : NULL;
   const itg_tensor *weight = node->inputs[1];
@@ -185,7 +62,7 @@ static itg_status read_means(const itg_quantize_plan *plan, const itg_node *node
 
 // The NPU adds the output's zero point, divided by the factor, to 32-bit sums: the factor must not be too small. It keeps 11
 // (v68, v69) or 12 bits of it (facts measured on the vendor's library).
-static void set_target_limits(const itg_quantize_plan *plan, const itg_node *node, weight_job *job) {
+static void set_target_limits(const itg_quantize_plan *plan, const itg_node *node, itg_weight_rows *job) {
   const itg_encoding *output = node->outputs[0]->encoding;
   if (!output) return;
   const double zero = fmax(output->zero_points ? output->zero_points[0] : 0, 1);
@@ -196,18 +73,33 @@ static void set_target_limits(const itg_quantize_plan *plan, const itg_node *nod
   job->smallest_scale = smallest_factor * unit;
 }
 
+static bool is_graph_input(const itg_tensor *tensor) {
+  while (tensor->producer && itg_op_moves_codes(tensor->producer->op)) tensor = tensor->producer->inputs[0];
+  return tensor->is_input;
+}
+
 // 4-bit weights stay away from convolutions of a channel each, whose few weights have nothing to average their errors, and
 // from the first layer, which reads a graph input.
 static int32_t weight_bits(const itg_quantize_plan *plan, const itg_node *node, const itg_node_choice *choice) {
   if (choice->weight_bits) return choice->weight_bits;
   const itg_shape *weight = &node->inputs[1]->shape;
-  if (node->inputs[0]->is_input || (node->op == ITG_OP_CONV && weight->dims[weight->rank - 1] == 1)) return 8;
+  if (is_graph_input(node->inputs[0]) || (node->op == ITG_OP_CONV && weight->dims[weight->rank - 1] == 1)) return 8;
   return itg_recipe_weight_bits(plan->recipe);
 }
 
-// Makes the integer constants of one node (still to be filled by quantize_rows).
+static bool is_fitted(const weight_job *job) {
+  return job->rows.method == ITG_WEIGHT_SEQUENTIAL || job->rows.method == ITG_WEIGHT_FEEDBACK;
+}
+
+// Windows of other ranks and transposed convolutions are rounded without a fit.
+static bool can_be_fitted(const itg_node *node) {
+  return node->op == ITG_OP_FULLY_CONNECTED ||
+         (node->op == ITG_OP_CONV && node->attributes.conv.layout == ITG_LAYOUT_CHANNELS_LAST);
+}
+
+// Makes the integer constants of one node, still to be filled.
 static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *arena, itg_diagnostic *diagnostic,
-                          weight_job *job, itg_tensor **new_weight, itg_tensor **new_bias) {
+                          weight_job *job) {
   itg_tensor *weight = node->inputs[1], *bias = itg_node_input(node, 2);
   ITG_TRY(check_constant(plan, node, weight, "weights", diagnostic));
   if (bias) ITG_TRY(check_constant(plan, node, bias, "bias", diagnostic));
@@ -215,80 +107,165 @@ static itg_status prepare(itg_quantize_plan *plan, itg_node *node, itg_arena *ar
   if (!input) ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the input must be a float activation");
   size_t count = 0;
   itg_shape_count(&weight->shape, &count); // check_constant has seen that it fits.
-  *job = (weight_job){.weight = weight->data, .rows = weight->shape.dims[0], .input_scale = input->scales[0]};
-  job->length = (int64_t)count / job->rows;
-  job->outputs = job->rows * (node->op == ITG_OP_CONV_TRANSPOSE ? node->attributes.conv.group : 1);
-  if (plan->target) set_target_limits(plan, node, job);
+  *job = (weight_job){.node = node,
+                      .rows = {.weight = weight->data,
+                               .rows = weight->shape.dims[0],
+                               .length = (int64_t)count / weight->shape.dims[0],
+                               .input_scale = input->scales[0]}};
+  itg_weight_rows *rows = &job->rows;
+  rows->outputs = rows->rows * (node->op == ITG_OP_CONV_TRANSPOSE ? node->attributes.conv.group : 1);
+  if (plan->target) set_target_limits(plan, node, rows);
   const itg_node_choice choice = itg_recipe_choice(plan->recipe, node);
   const bool packed = weight_bits(plan, node, &choice) == 4;
-  job->method = choice.weight_method;
-  job->most = packed ? 7 : 127;
-  if (packed && node->op == ITG_OP_FULLY_CONNECTED && choice.weight_block && job->length % choice.weight_block == 0) {
-    job->block = choice.weight_block;
-    job->block_scales = itg_arena_array(arena, count / (size_t)job->block, 1);
-    ITG_TRY_MEMORY(job->block_scales, diagnostic);
+  rows->method = choice.weight_method;
+  if (is_fitted(job) && !can_be_fitted(node)) rows->method = ITG_WEIGHT_MSE;
+  rows->most = packed ? 7 : 127;
+  if (packed && node->op == ITG_OP_FULLY_CONNECTED && choice.weight_block && rows->length % choice.weight_block == 0) {
+    rows->block = choice.weight_block;
+    rows->block_scales = itg_arena_array(arena, count / (size_t)rows->block, 1);
+    ITG_TRY_MEMORY(rows->block_scales, diagnostic);
   }
-  job->scales = itg_arena_array(arena, (size_t)job->rows, sizeof job->scales[0]);
-  *new_weight =
+  rows->scales = itg_arena_array(arena, (size_t)rows->rows, sizeof rows->scales[0]);
+  job->weight =
       itg_graph_add_constant(plan->graph, weight->name, packed ? ITG_DTYPE_S4 : ITG_DTYPE_S8, &weight->shape, NULL);
-  ITG_TRY_MEMORY(job->scales && *new_weight, diagnostic);
-  (*new_weight)->index = -1;
-  job->codes = packed ? itg_arena_allocate(arena, count) : itg_tensor_writable(*new_weight);
-  ITG_TRY_MEMORY(job->codes, diagnostic);
-  ITG_TRY(read_means(plan, node, arena, job, diagnostic));
-  *new_bias = NULL;
-  if (!bias && !job->means) return ITG_OK;
-  if (bias && (bias->shape.rank != 1 || bias->shape.dims[0] != job->outputs))
+  ITG_TRY_MEMORY(rows->scales && job->weight, diagnostic);
+  job->weight->index = -1;
+  rows->codes = packed ? itg_arena_allocate(arena, count) : itg_tensor_writable(job->weight);
+  ITG_TRY_MEMORY(rows->codes, diagnostic);
+  ITG_TRY(read_means(plan, node, arena, rows, diagnostic));
+  if (!bias && !rows->means && !is_fitted(job)) return ITG_OK;
+  if (bias && (bias->shape.rank != 1 || bias->shape.dims[0] != rows->outputs))
     ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, node->name, "the bias must have one value an output channel");
-  job->bias = bias ? bias->data : NULL;
-  const itg_shape shape = itg_shape_of(1, &job->outputs);
-  *new_bias = itg_graph_add_constant(plan->graph, bias ? bias->name : "bias", ITG_DTYPE_S32, &shape, NULL);
-  ITG_TRY_MEMORY(*new_bias, diagnostic);
-  (*new_bias)->index = -1;
-  job->bias_codes = itg_tensor_writable(*new_bias);
+  rows->bias = bias ? bias->data : NULL;
+  const itg_shape shape = itg_shape_of(1, &rows->outputs);
+  job->bias = itg_graph_add_constant(plan->graph, bias ? bias->name : "bias", ITG_DTYPE_S32, &shape, NULL);
+  ITG_TRY_MEMORY(job->bias, diagnostic);
+  job->bias->index = -1;
+  rows->bias_codes = itg_tensor_writable(job->bias);
   return ITG_OK;
 }
 
-static itg_status finish(itg_quantize_plan *plan, itg_node *node, const weight_job *job, itg_arena *arena,
-                         itg_tensor *weight, itg_tensor *bias, itg_diagnostic *diagnostic) {
-  weight->encoding = itg_encoding_create(plan->graph, weight->dtype, 0, job->rows, job->scales, NULL);
+static itg_status finish(itg_quantize_plan *plan, const weight_job *job, itg_arena *arena, itg_diagnostic *diagnostic) {
+  const itg_weight_rows *rows = &job->rows;
+  itg_node *node = job->node;
+  itg_tensor *weight = job->weight, *bias = job->bias;
+  weight->encoding = itg_encoding_create(plan->graph, weight->dtype, 0, rows->rows, rows->scales, NULL);
   ITG_TRY_MEMORY(weight->encoding && itg_node_set_input(node, 1, weight), diagnostic);
   if (weight->dtype == ITG_DTYPE_S4) {
-    for (int64_t i = 0; i < job->rows * job->length; i++) itg_nibble_set(itg_tensor_writable(weight), i, job->codes[i]);
+    for (int64_t i = 0; i < rows->rows * rows->length; i++)
+      itg_nibble_set(itg_tensor_writable(weight), i, rows->codes[i]);
   }
-  if (job->block) {
-    const itg_shape shape = itg_shape_of(2, (const int64_t[]){job->rows, job->length / job->block});
-    itg_tensor *blocks = itg_graph_add_constant(plan->graph, "block_scale", ITG_DTYPE_U8, &shape, job->block_scales);
+  if (rows->block) {
+    const itg_shape shape = itg_shape_of(2, (const int64_t[]){rows->rows, rows->length / rows->block});
+    itg_tensor *blocks = itg_graph_add_constant(plan->graph, "block_scale", ITG_DTYPE_U8, &shape, rows->block_scales);
     ITG_TRY_MEMORY(blocks && itg_node_resize_inputs(plan->graph, node, 5), diagnostic);
     blocks->index = -1;
     ITG_TRY_MEMORY(itg_node_set_input(node, 4, blocks), diagnostic);
   }
   if (!bias) return ITG_OK;
-  double *scales = itg_arena_array(arena, (size_t)job->outputs, sizeof scales[0]);
+  double *scales = itg_arena_array(arena, (size_t)rows->outputs, sizeof scales[0]);
   ITG_TRY_MEMORY(scales, diagnostic);
-  for (int64_t o = 0; o < job->outputs; o++) scales[o] = job->input_scale * job->scales[o % job->rows];
-  bias->encoding = itg_encoding_create(plan->graph, ITG_DTYPE_S32, 0, job->outputs, scales, NULL);
+  for (int64_t o = 0; o < rows->outputs; o++) scales[o] = rows->input_scale * rows->scales[o % rows->rows];
+  bias->encoding = itg_encoding_create(plan->graph, ITG_DTYPE_S32, 0, rows->outputs, scales, NULL);
   if (node->input_count < 3) ITG_TRY_MEMORY(itg_node_resize_inputs(plan->graph, node, 3), diagnostic);
   ITG_TRY_MEMORY(bias->encoding && itg_node_set_input(node, 2, bias), diagnostic);
   return ITG_OK;
 }
 
+static void round_job(void *context, size_t index) { itg_weight_round(&((const weight_job *)context)[index].rows); }
+
+// The real values of a finished layer's constants (arena memory).
+static itg_status decode(const itg_weight_rows *rows, itg_arena *arena, itg_diagnostic *diagnostic, float **weight,
+                         float **bias) {
+  *weight = itg_arena_array(arena, (size_t)(rows->rows * rows->length), sizeof **weight);
+  *bias = rows->bias_codes ? itg_arena_array(arena, (size_t)rows->outputs, sizeof **bias) : NULL;
+  ITG_TRY_MEMORY(*weight && (*bias || !rows->bias_codes), diagnostic);
+  for (int64_t r = 0; r < rows->rows; r++) {
+    for (int64_t k = 0; k < rows->length; k++) {
+      const int64_t i = r * rows->length + k;
+      (*weight)[i] = (float)(rows->codes[i] * itg_weight_unit(rows, r, k));
+    }
+  }
+  for (int64_t o = 0; rows->bias_codes && o < rows->outputs; o++)
+    (*bias)[o] = (float)(rows->bias_codes[o] * (rows->input_scale * rows->scales[o % rows->rows]));
+  return ITG_OK;
+}
+
+static itg_status fit_layer(const itg_quantize_plan *plan, const itg_walk *walk, const weight_job *job,
+                            itg_arena *arena, itg_diagnostic *diagnostic) {
+  const itg_methods_off off = plan->recipe->methods_off;
+  const bool feedback = job->rows.method == ITG_WEIGHT_FEEDBACK;
+  const itg_weight_fit_options options = {.feedback = feedback,
+                                          .target = feedback && itg_method_is_on(off, ITG_METHOD_INPUT_CORRECTION),
+                                          .gain = feedback && itg_method_is_on(off, ITG_METHOD_GAIN_CORRECTION)};
+  const itg_tensor *x = job->node->inputs[0];
+  const size_t samples = itg_walk_sample_count(walk);
+  itg_moments moments;
+  ITG_TRY(itg_moments_collect(job->node, itg_walk_exact(walk, x), itg_walk_rounded(walk, x), samples,
+                              MOST_WINDOWS / (int64_t)samples, plan->pool, arena, diagnostic, &moments));
+  return itg_weight_fit(&job->rows, &moments, &options, plan->pool, diagnostic);
+}
+
+// One step of the walk: fits the layer, if it is one, to what reaches it, and computes what it gives.
+static itg_status walk_layer(const itg_quantize_plan *plan, itg_walk *walk, const itg_node *node, const weight_job *job,
+                             itg_diagnostic *diagnostic) {
+  itg_arena arena = {0};
+  float *weight = NULL, *bias = NULL;
+  itg_status status = ITG_OK;
+  if (job && is_fitted(job)) status = fit_layer(plan, walk, job, &arena, diagnostic);
+  if (job && !is_fitted(job)) itg_weight_round(&job->rows);
+  if (job && status == ITG_OK) status = decode(&job->rows, &arena, diagnostic, &weight, &bias);
+  if (status == ITG_OK) status = itg_walk_step(walk, node, weight, bias, diagnostic);
+  itg_arena_free(&arena);
+  return status;
+}
+
+static itg_status walk_layers(itg_quantize_plan *plan, itg_walk *walk, weight_job *jobs, size_t count,
+                              itg_diagnostic *diagnostic) {
+  size_t next = 0;
+  ITG_FOR_EACH_NODE(node, plan->graph) {
+    const weight_job *job = next < count && jobs[next].node == node ? &jobs[next++] : NULL;
+    ITG_TRY(walk_layer(plan, walk, node, job, diagnostic));
+    if (next == count) break; // What comes after the last layer changes no weights.
+  }
+  return ITG_OK;
+}
+
+static itg_status fill_jobs(itg_quantize_plan *plan, weight_job *jobs, size_t count, bool imported,
+                            itg_diagnostic *diagnostic) {
+  bool fitted = false;
+  for (size_t i = 0; i < count; i++) fitted = fitted || is_fitted(&jobs[i]);
+  itg_walk *walk = NULL;
+  if (fitted && !imported)
+    ITG_TRY(itg_walk_create(plan->graph, itg_statistics_samples(plan->statistics), walk_memory, MOST_SAMPLES,
+                            plan->pool, diagnostic, &walk));
+  if (!walk) {
+    for (size_t i = 0; i < count; i++) {
+      if (is_fitted(&jobs[i])) jobs[i].rows.method = ITG_WEIGHT_MSE;
+    }
+    itg_parallel_for(plan->pool, count, round_job, jobs);
+    return ITG_OK;
+  }
+  const itg_status status = walk_layers(plan, walk, jobs, count, diagnostic);
+  itg_walk_destroy(walk);
+  return status;
+}
+
 static itg_status quantize_all(itg_quantize_plan *plan, itg_arena *arena, itg_diagnostic *diagnostic) {
   size_t count = 0, n = 0;
+  bool imported = false; // Weights that came as integers (a Q/DQ model) stay as they are.
   ITG_FOR_EACH_NODE(node, plan->graph) count += has_weights(node);
   weight_job *jobs = itg_arena_array(arena, count, sizeof jobs[0]);
-  itg_tensor **weights = itg_arena_array(arena, count, sizeof weights[0]);
-  itg_tensor **biases = itg_arena_array(arena, count, sizeof biases[0]);
-  itg_node **nodes = itg_arena_array(arena, count, sizeof nodes[0]);
-  ITG_TRY_MEMORY(jobs && weights && biases && nodes, diagnostic);
+  ITG_TRY_MEMORY(jobs, diagnostic);
   ITG_FOR_EACH_NODE(node, plan->graph) {
-    // Weights that came as integers (an imported Q/DQ model) stay as they are.
-    if (!has_weights(node) || (node->inputs[1]->data && node->inputs[1]->dtype == ITG_DTYPE_S8)) continue;
-    ITG_TRY(prepare(plan, node, arena, diagnostic, &jobs[n], &weights[n], &biases[n]));
-    nodes[n++] = node;
+    if (!has_weights(node)) continue;
+    if (node->inputs[1]->data && node->inputs[1]->dtype == ITG_DTYPE_S8)
+      imported = true;
+    else
+      ITG_TRY(prepare(plan, node, arena, diagnostic, &jobs[n++]));
   }
-  itg_parallel_for(plan->pool, n, quantize_rows, jobs);
-  for (size_t i = 0; i < n; i++) ITG_TRY(finish(plan, nodes[i], &jobs[i], arena, weights[i], biases[i], diagnostic));
+  ITG_TRY(fill_jobs(plan, jobs, n, imported, diagnostic));
+  for (size_t i = 0; i < n; i++) ITG_TRY(finish(plan, &jobs[i], arena, diagnostic));
   return ITG_OK;
 }
 
