@@ -97,6 +97,9 @@ typedef struct {
   guarded inputs[MAX_BUFFERS], constants[MAX_BUFFERS], outputs[2], packed, scratch;
   size_t output_bytes[2];
   size_t constant_count;
+  // Inputs that kernels write (caches): what they are before a call, and after the reference's.
+  int32_t change_count, changes[2];
+  uint8_t *before[2], *after[2];
   uint8_t *expected[2];
   uint32_t isa_mask;
   int64_t tried[ITG_ISA_COUNT]; // Cases an instruction set had a kernel for.
@@ -108,7 +111,7 @@ static inline int32_t code_bytes(int32_t type) {
 static inline int32_t code_limit(int32_t type) { return type == ITG_TASK_U16 ? 65535 : 255; }
 
 static inline void harness_start(harness *h) {
-  h->input_count = h->output_count = 0;
+  h->input_count = h->output_count = h->change_count = 0;
   h->constant_count = 0;
   memset(&h->task, 0, sizeof h->task);
   assert_true(itg_isa_detect(NULL, &h->isa_mask));
@@ -144,6 +147,17 @@ static inline void *harness_input(harness *h, harness_random *r, size_t count, i
   random_codes(r, data, count, type, zero);
   random_fill(r, data + bytes, ITG_KERNEL_SLACK);
   return data;
+}
+
+// Input `index` is a state: kernels change it, all in the same way.
+static inline void harness_changes(harness *h, int32_t index) {
+  const guarded *g = &h->inputs[index];
+  const int32_t i = h->change_count++;
+  h->changes[i] = index;
+  h->before[i] = malloc(g->data_size);
+  h->after[i] = malloc(g->data_size);
+  assert_true(h->before[i] && h->after[i]);
+  memcpy(h->before[i], g->data, g->data_size);
 }
 
 static inline void harness_output(harness *h, size_t count, int32_t type) {
@@ -257,7 +271,19 @@ static inline void harness_call(harness *h, harness_random *r, const itg_kernel 
     call.scratch = guarded_place(&h->scratch, bytes, 0, 64);
     memset(call.scratch, 0xEE, bytes);
   }
+  for (int32_t i = 0; i < h->change_count; i++)
+    memcpy(h->inputs[h->changes[i]].data, h->before[i], h->inputs[h->changes[i]].data_size);
   harness_run(h, r, k, &call, split);
+}
+
+static inline void harness_compare_changes(const harness *h, const harness_random *r, const itg_kernel *k) {
+  for (int32_t i = 0; i < h->change_count; i++) {
+    const guarded *g = &h->inputs[h->changes[i]];
+    if (memcmp(g->data, h->after[i], g->data_size) == 0) continue;
+    harness_describe(h, r, k);
+    print_error("  state %d differs\n", h->changes[i]);
+    fail();
+  }
 }
 
 // Computes the expected outputs with the reference, then tries every other kernel that takes the task.
@@ -271,6 +297,8 @@ static inline void harness_check(harness *h, harness_random *r) {
     assert_non_null(h->expected[o]);
     memcpy(h->expected[o], h->outputs[o].data, h->output_bytes[o]);
   }
+  for (int32_t i = 0; i < h->change_count; i++)
+    memcpy(h->after[i], h->inputs[h->changes[i]].data, h->inputs[h->changes[i]].data_size);
   size_t count;
   const itg_kernel *const *list = itg_kernel_list(&count);
   for (size_t i = 0; i < count; i++) {
@@ -281,7 +309,12 @@ static inline void harness_check(harness *h, harness_random *r) {
     for (int split = 0; split < 2; split++) {
       harness_call(h, r, k, split != 0);
       for (int32_t o = 0; o < h->output_count; o++) harness_compare(h, r, k, (size_t)o);
+      harness_compare_changes(h, r, k);
     }
+  }
+  for (int32_t i = 0; i < h->change_count; i++) {
+    free(h->before[i]);
+    free(h->after[i]);
   }
   for (int32_t o = 0; o < h->output_count; o++) free(h->expected[o]);
 }

@@ -112,12 +112,94 @@ static int64_t try_norm(harness *h, harness_random *r) {
   return t->rows;
 }
 
+static int64_t try_rope(harness *h, harness_random *r) {
+  itg_rope_task *t = &h->task.rope;
+  h->task.op = ITG_OP_Q_ROPE;
+  t->rows = random_between(r, 1, 3);
+  t->length = random_between(r, 1, 5);
+  t->heads = random_between(r, 1, 4);
+  t->dim = 2 * random_between(r, 1, random_chance(r, 2) ? 70 : 16);
+  t->in_type = random_chance(r, 4) ? ITG_TASK_U8 : ITG_TASK_U16;
+  t->out_type = random_chance(r, 2) ? ITG_TASK_U8 : ITG_TASK_U16;
+  t->in_zero = random_zero(r, t->in_type);
+  t->out_zero = random_zero(r, t->out_type);
+  random_range(r, t->out_type, &t->low, &t->high);
+  t->pre_shift = itg_pre_shift_for_bound((uint64_t)code_limit(t->in_type) << 31) + (int32_t)random_between(r, 0, 2);
+  random_factor(r, t->out_type == ITG_TASK_U8 && t->in_type == ITG_TASK_U16 ? 52 : 44, 1, true, &t->multiplier,
+                &t->shift);
+  t->shift += t->pre_shift;
+  const size_t count = (size_t)(t->rows * t->length * t->heads * t->dim);
+  harness_input(h, r, count, t->in_type, t->in_zero);
+  for (int table = 0; table < 2; table++) {
+    const size_t entries = (size_t)(t->length * t->dim / 2);
+    int32_t *values = harness_input(h, r, entries, ITG_TASK_S32, 0);
+    for (size_t i = 0; i < entries; i++) {
+      values[i] = (int32_t)random_between(r, -(1 << 30), 1 << 30);
+      if (random_chance(r, 8)) values[i] = random_chance(r, 2) ? INT32_MIN : INT32_MAX; // Clamped to +-2^30.
+    }
+  }
+  harness_output(h, count, t->out_type);
+  harness_check(h, r);
+  return t->rows * t->length;
+}
+
+static int64_t try_attention(harness *h, harness_random *r) {
+  itg_attention_task *t = &h->task.attention;
+  h->task.op = ITG_OP_Q_ATTENTION;
+  t->block = random_between(r, 1, random_chance(r, 2) ? 1 : 11);
+  t->groups = random_between(r, 1, 3);
+  t->heads = t->groups * random_between(r, 1, 3);
+  t->dim = random_chance(r, 6) ? random_between(r, 1, 40) : 16 * random_between(r, 1, random_chance(r, 4) ? 16 : 5);
+  t->context = t->block + random_between(r, 0, random_chance(r, 6) ? 400 : 70);
+  t->q_type = random_chance(r, 6) ? ITG_TASK_U8 : ITG_TASK_U16;
+  t->k_type = random_chance(r, 6) ? ITG_TASK_U16 : ITG_TASK_U8;
+  t->v_type = random_chance(r, 6) ? ITG_TASK_U16 : ITG_TASK_U8;
+  t->out_type = random_chance(r, 4) ? ITG_TASK_U8 : ITG_TASK_U16;
+  t->q_zero = random_chance(r, 2) ? (code_limit(t->q_type) + 1) / 2 : random_zero(r, t->q_type);
+  t->k_zero = random_chance(r, 2) ? (code_limit(t->k_type) + 1) / 2 : random_zero(r, t->k_type);
+  t->v_zero = random_zero(r, t->v_type);
+  t->out_zero = random_zero(r, t->out_type);
+  t->score_zero = random_zero(r, ITG_TASK_U16);
+  random_range(r, t->out_type, &t->low, &t->high);
+  const int64_t score_bound = t->dim * code_limit(t->q_type) * code_limit(t->k_type);
+  const int64_t value_bound = (65536 + t->context / 2 + 1) * code_limit(t->v_type);
+  t->score_pre_shift = itg_pre_shift_for_bound((uint64_t)score_bound);
+  t->score_wide = t->score_pre_shift > 0;
+  t->pre_shift = itg_pre_shift_for_bound((uint64_t)value_bound);
+  t->wide = t->pre_shift > 0;
+  int bits = 0;
+  while (score_bound >> bits > 4) bits++;
+  random_factor(r, 31 + (bits > 18 ? bits - 16 : 2), 1, false, &t->score_multiplier, &t->score_shift);
+  t->score_shift += t->score_pre_shift - (t->score_wide ? t->score_pre_shift : 0);
+  random_factor(r, t->out_type == ITG_TASK_U8 ? 47 : 39, 1, false, &t->multiplier, &t->shift);
+  if (t->score_shift <= t->score_pre_shift) t->score_shift = t->score_pre_shift + 1;
+  if (t->shift <= t->pre_shift) t->shift = t->pre_shift + 1;
+  t->k_factor = (int32_t)random_between(r, INT64_C(1) << 30, INT32_MAX);
+  t->k_shift = (int32_t)(random_chance(r, 6) ? random_between(r, 1, 62) : random_between(r, 22, 34));
+  const size_t rows = (size_t)t->block, cached = (size_t)(t->groups * t->context * t->dim);
+  harness_input(h, r, rows * (size_t)(t->heads * t->dim), t->q_type, t->q_zero);
+  harness_input(h, r, rows * (size_t)(t->groups * t->dim), t->k_type, t->k_zero);
+  harness_input(h, r, rows * (size_t)(t->groups * t->dim), t->v_type, t->v_zero);
+  harness_input(h, r, cached, t->k_type, t->k_zero);
+  harness_input(h, r, cached, t->v_type, t->v_zero);
+  int32_t *position = harness_input(h, r, 1, ITG_TASK_S32, 0);
+  *position = (int32_t)random_between(r, 0, t->context - t->block);
+  harness_output(h, rows * (size_t)(t->heads * t->dim), t->out_type);
+  harness_changes(h, ITG_ATTENTION_K_CACHE);
+  harness_changes(h, ITG_ATTENTION_V_CACHE);
+  harness_check(h, r);
+  return t->block * t->heads;
+}
+
 TRY_MANY(test_matmul, try_matmul, "matrix product", 100000)
 TRY_MANY(test_softmax, try_softmax, "softmax", 100000)
 TRY_MANY(test_norm, try_norm, "norms", 60000)
+TRY_MANY(test_rope, try_rope, "rotary embedding", 60000)
+TRY_MANY(test_attention, try_attention, "attention", 30000)
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_matmul), cmocka_unit_test(test_softmax),
-                                     cmocka_unit_test(test_norm)};
+                                     cmocka_unit_test(test_norm), cmocka_unit_test(test_rope),
+                                     cmocka_unit_test(test_attention)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

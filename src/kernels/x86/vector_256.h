@@ -77,10 +77,39 @@ VECTOR_INLINE vector v_broadcast32(const void *p) {
   return _mm256_set1_epi32(a);
 }
 
+VECTOR_INLINE vector v_or(vector a, vector b) { return _mm256_or_si256(a, b); }
+VECTOR_INLINE vector v_shift_left32_same(vector a, int32_t count) {
+  return _mm256_sll_epi32(a, _mm_cvtsi32_si128(count));
+}
+VECTOR_INLINE vector v_shift_left16(vector a, int32_t count) { return _mm256_sll_epi16(a, _mm_cvtsi32_si128(count)); }
+VECTOR_INLINE vector v_shift_right16(vector a, int32_t count) { return _mm256_sra_epi16(a, _mm_cvtsi32_si128(count)); }
+VECTOR_INLINE vector v_unpack_low32(vector a, vector b) { return _mm256_unpacklo_epi32(a, b); }
+VECTOR_INLINE vector v_unpack_high32(vector a, vector b) { return _mm256_unpackhi_epi32(a, b); }
+VECTOR_INLINE vector v_unpack_low64(vector a, vector b) { return _mm256_unpacklo_epi64(a, b); }
+VECTOR_INLINE vector v_unpack_high64(vector a, vector b) { return _mm256_unpackhi_epi64(a, b); }
+// 2*LANES bytes widened to 16 bits.
+VECTOR_INLINE vector v_widen_s8_s16(const void *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(p)); }
+VECTOR_INLINE vector v_widen_u8_s16(const void *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128(p)); }
+// Two vectors whose 128-bit parts hold four sums each -> the sums over the parts, vector after vector.
+VECTOR_INLINE vector v_sum_parts(const vector *w) {
+  return _mm256_add_epi32(_mm256_permute2x128_si256(w[0], w[1], 0x20), _mm256_permute2x128_si256(w[0], w[1], 0x31));
+}
+
 VECTOR_INLINE selector v_negative(vector a) { return a; }
 VECTOR_INLINE vector v_select(selector s, vector otherwise, vector chosen) {
   return _mm256_castps_si256(
       _mm256_blendv_ps(_mm256_castsi256_ps(otherwise), _mm256_castsi256_ps(chosen), _mm256_castsi256_ps(s)));
+}
+
+// acc += the two products s16 * s16 of each lane, modulo 2^32.
+VECTOR_INLINE vector v_dot_pairs(vector acc, vector a, vector b) {
+#if defined(__AVXVNNI__)
+  return _mm256_dpwssd_avx_epi32(acc, a, b);
+#elif defined(VECTOR_VNNI)
+  return _mm256_dpwssd_epi32(acc, a, b);
+#else
+  return v_add32(acc, v_multiply_pairs(a, b));
+#endif
 }
 
 #if defined(VECTOR_VNNI)

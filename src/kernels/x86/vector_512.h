@@ -67,6 +67,26 @@ VECTOR_INLINE vector v_broadcast32(const void *p) {
   return _mm512_set1_epi32(a);
 }
 
+VECTOR_INLINE vector v_or(vector a, vector b) { return _mm512_or_si512(a, b); }
+VECTOR_INLINE vector v_shift_left32_same(vector a, int32_t count) {
+  return _mm512_sll_epi32(a, _mm_cvtsi32_si128(count));
+}
+VECTOR_INLINE vector v_shift_left16(vector a, int32_t count) { return _mm512_sll_epi16(a, _mm_cvtsi32_si128(count)); }
+VECTOR_INLINE vector v_shift_right16(vector a, int32_t count) { return _mm512_sra_epi16(a, _mm_cvtsi32_si128(count)); }
+VECTOR_INLINE vector v_unpack_low32(vector a, vector b) { return _mm512_unpacklo_epi32(a, b); }
+VECTOR_INLINE vector v_unpack_high32(vector a, vector b) { return _mm512_unpackhi_epi32(a, b); }
+VECTOR_INLINE vector v_unpack_low64(vector a, vector b) { return _mm512_unpacklo_epi64(a, b); }
+VECTOR_INLINE vector v_unpack_high64(vector a, vector b) { return _mm512_unpackhi_epi64(a, b); }
+// 2*LANES bytes widened to 16 bits.
+VECTOR_INLINE vector v_widen_s8_s16(const void *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256(p)); }
+VECTOR_INLINE vector v_widen_u8_s16(const void *p) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256(p)); }
+// Four vectors whose 128-bit parts hold four sums each -> the sums over the parts, vector after vector.
+VECTOR_INLINE vector v_sum_parts(const vector *w) {
+  const __m512i a = _mm512_add_epi32(_mm512_shuffle_i32x4(w[0], w[1], 0x88), _mm512_shuffle_i32x4(w[0], w[1], 0xDD));
+  const __m512i b = _mm512_add_epi32(_mm512_shuffle_i32x4(w[2], w[3], 0x88), _mm512_shuffle_i32x4(w[2], w[3], 0xDD));
+  return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
+}
+
 VECTOR_INLINE selector v_negative(vector a) { return _mm512_movepi32_mask(a); }
 VECTOR_INLINE vector v_select(selector s, vector otherwise, vector chosen) {
   return _mm512_mask_mov_epi32(otherwise, s, chosen);
@@ -81,6 +101,8 @@ VECTOR_INLINE vector v_dot_bytes(vector acc, bytes4 x, const void *weight) {
 VECTOR_INLINE vector v_dot_words(vector acc, vector x, const void *weight) {
   return _mm512_dpwssd_epi32(acc, x, v_load(weight));
 }
+// acc += the two products s16 * s16 of each lane, modulo 2^32.
+VECTOR_INLINE vector v_dot_pairs(vector acc, vector a, vector b) { return _mm512_dpwssd_epi32(acc, a, b); }
 // Where the weight of (lane, tap) is inside the DOT_BYTES of one v_dot_bytes.
 static inline void pack_tap(void *weights, size_t lane, size_t tap, int8_t value) {
   ((int8_t *)weights)[4 * lane + tap] = value;
