@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "support/oracle.h"
-#include "text/tokenizer.h"
+#include "text/gguf_tokenizer.h"
 
 static char folder[] = "/tmp/intaglio-tokens-XXXXXX";
 
@@ -77,20 +77,16 @@ static void stream(const itg_tokenizer *tokenizer, const itg_token_ids *ids, boo
   itg_stream_decoder_destroy(decoder);
 }
 
-static void compare(const char *name) {
+// Takes the tokenizer over.
+static void compare_with(itg_tokenizer *tokenizer, const char *name) {
   char path[512];
-  itg_mapped_file json, cases;
-  itg_tokenizer *tokenizer = NULL;
+  itg_mapped_file cases;
   itg_diagnostic why = {0};
   size_t lines = 0, bytes = 0, tokens = 0, wrong = 0, wrong_text = 0, wrong_stream = 0;
   itg_token_ids ids = {0};
   itg_text text = {0}, streamed = {0};
   const itg_encode_options options = {.add_special = true};
   double seconds = 0;
-  snprintf(path, sizeof path, "%s/%s.json", folder, name);
-  if (!oracle_exists(path)) return;
-  assert_int_equal(itg_mapped_file_open(path, NULL, &json), ITG_OK);
-  if (itg_tokenizer_open(json.bytes, &why, &tokenizer) != ITG_OK) fail_msg("%s: %s", name, why.message);
   snprintf(path, sizeof path, "%s/%s.bin", folder, name);
   assert_int_equal(itg_mapped_file_open(path, NULL, &cases), ITG_OK);
   for (itg_span rest = cases.bytes; rest.size; lines++) {
@@ -147,9 +143,44 @@ static void compare(const char *name) {
   itg_text_free(&streamed);
   itg_tokenizer_close(tokenizer);
   itg_mapped_file_close(&cases);
-  itg_mapped_file_close(&json);
   assert_true(lines > 0);
   assert_int_equal(wrong + wrong_text + wrong_stream, 0);
+}
+
+static void compare(const char *name) {
+  char path[512];
+  itg_mapped_file json;
+  itg_tokenizer *tokenizer = NULL;
+  itg_diagnostic why = {0};
+  snprintf(path, sizeof path, "%s/%s.json", folder, name);
+  if (!oracle_exists(path)) return;
+  assert_int_equal(itg_mapped_file_open(path, NULL, &json), ITG_OK);
+  if (itg_tokenizer_open(json.bytes, &why, &tokenizer) != ITG_OK) fail_msg("%s: %s", name, why.message);
+  itg_mapped_file_close(&json);
+  compare_with(tokenizer, name);
+}
+
+// The tokenizer inside the GGUF file of a model gives the ids of the model's tokenizer.json.
+static void gguf_agrees(void **state) {
+  (void)state;
+  char path[4096], cases[512];
+  itg_mapped_file file;
+  itg_gguf gguf;
+  itg_text json = {0};
+  itg_tokenizer *tokenizer = NULL;
+  itg_diagnostic why = {0};
+  snprintf(path, sizeof path, "%s/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", oracle_models());
+  snprintf(cases, sizeof cases, "%s/smollm2.bin", folder);
+  if (!oracle_exists(path) || !oracle_exists(cases)) skip();
+  assert_int_equal(itg_mapped_file_open(path, NULL, &file), ITG_OK);
+  assert_int_equal(itg_gguf_read(file.bytes, &why, &gguf), ITG_OK);
+  if (itg_gguf_tokenizer_to_json(&gguf, &why, &json) != ITG_OK ||
+      itg_tokenizer_open((itg_span){json.data, json.size}, &why, &tokenizer) != ITG_OK)
+    fail_msg("%s: %s", why.subject, why.message);
+  itg_text_free(&json);
+  itg_gguf_free(&gguf);
+  itg_mapped_file_close(&file);
+  compare_with(tokenizer, "smollm2");
 }
 
 #define COMPARE(function, name)                 \
@@ -179,10 +210,11 @@ int main(void) {
     return 77;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(minilm_agrees),      cmocka_unit_test(smollm2_agrees), cmocka_unit_test(smolvlm_agrees),
-      cmocka_unit_test(internvl3_agrees),   cmocka_unit_test(clip_agrees),    cmocka_unit_test(gemma_agrees),
-      cmocka_unit_test(llama_agrees),       cmocka_unit_test(llama3_agrees),  cmocka_unit_test(roberta_agrees),
-      cmocka_unit_test(nllb_agrees),        cmocka_unit_test(unknown_agrees), cmocka_unit_test(bert_cased_agrees),
-      cmocka_unit_test(xlm_roberta_agrees), cmocka_unit_test(siglip_agrees),  cmocka_unit_test(splits_agrees)};
+      cmocka_unit_test(gguf_agrees),       cmocka_unit_test(minilm_agrees),      cmocka_unit_test(smollm2_agrees),
+      cmocka_unit_test(smolvlm_agrees),    cmocka_unit_test(internvl3_agrees),   cmocka_unit_test(clip_agrees),
+      cmocka_unit_test(gemma_agrees),      cmocka_unit_test(llama_agrees),       cmocka_unit_test(llama3_agrees),
+      cmocka_unit_test(roberta_agrees),    cmocka_unit_test(nllb_agrees),        cmocka_unit_test(unknown_agrees),
+      cmocka_unit_test(bert_cased_agrees), cmocka_unit_test(xlm_roberta_agrees), cmocka_unit_test(siglip_agrees),
+      cmocka_unit_test(splits_agrees)};
   return cmocka_run_group_tests(tests, make_lines, remove_lines);
 }

@@ -4,6 +4,7 @@
 
 #include "import/language/model.h"
 #include "tensor/gguf.h"
+#include "text/gguf_tokenizer.h"
 
 static const char *const names[ITG_WEIGHT_ROLES] = {
     [ITG_WEIGHT_EMBEDDING] = "token_embd.weight",
@@ -208,6 +209,19 @@ static itg_status copy_template(const reader *r, itg_language_model *model) {
   return ITG_OK;
 }
 
+static itg_status read_tokenizer(const reader *r, itg_language_model *model) {
+  if (!itg_gguf_find(r->gguf, "tokenizer.ggml.model")) return ITG_OK; // Weights alone are a model, too.
+  itg_text json = {0};
+  const itg_status status = itg_gguf_tokenizer_to_json(r->gguf, r->diagnostic, &json);
+  if (status != ITG_OK) {
+    itg_text_free(&json);
+    return status;
+  }
+  model->tokenizer_json = (char *)json.data;
+  model->tokenizer_size = json.size;
+  return ITG_OK;
+}
+
 itg_status itg_language_open_gguf(const char *path, itg_diagnostic *diagnostic, itg_language_model *model) {
   itg_span bytes;
   itg_gguf gguf;
@@ -220,6 +234,7 @@ itg_status itg_language_open_gguf(const char *path, itg_diagnostic *diagnostic, 
   if (status == ITG_OK) status = add_tensors(&r, &model->checkpoint);
   if (status == ITG_OK) status = read_rope_factors(&r, model);
   if (status == ITG_OK) status = copy_template(&r, model);
+  if (status == ITG_OK) status = read_tokenizer(&r, model);
   itg_gguf_free(&gguf);
   return status;
 }

@@ -105,7 +105,8 @@ static void linear_pack_lane(const itg_conv_task *t, const linear_shape *s, size
   for (size_t k = 0; k < s->steps; k++) {
     uint8_t *chunk = weights + (scale_bytes ? (k / s->chunk + 1) * scale_bytes : 0);
     if (scale_bytes && k % s->chunk == 0)
-      chunk[(k / 2 * vectors) * 2 * LANES + v * LANES + lane - scale_bytes] = t->block_scale[(o * s->k + 2 * k) / (size_t)t->block];
+      chunk[(k / 2 * vectors) * 2 * LANES + v * LANES + lane - scale_bytes] =
+          t->block_scale[(o * s->k + 2 * k) / (size_t)t->block];
     for (size_t tap = 0; tap < 2; tap++) {
       const int32_t code = linear_code(t, o, 2 * k + tap);
       if (s->storage == WEIGHTS_S8) {
