@@ -26,6 +26,9 @@ static const cli_option options[] = {
      "photographs with which float models are compiled when they are first used; they never leave this machine. "
      "Without it, float models stay float"},
     {"precision", 'p', "NAME", "of models that are compiled: a8w8, a8w8+s16 (default) or a16w8"},
+    {"offline", 0, NULL,
+     "never fetch a model; without it, one that is asked for and not there is fetched from the hub as "
+     "intaglio pull does"},
     {"alias", 0, "NAME=MODEL",
      "requests for NAME are served by MODEL; may be repeated. Embeddings of different models "
      "cannot be compared: an alias for what a library was indexed with needs a new index"},
@@ -36,7 +39,7 @@ static const cli_option options[] = {
      "load at the start and keep, e.g. clip/textual/ViT-B-32__openai; may be repeated"},
     {"workers", 0, "N",
      "requests worked on at the same time (default: $MACHINE_LEARNING_REQUEST_THREADS, or one a "
-     "processor and at least 2)"},
+     "processor and at least 4)"},
     {"threads", 't', "N",
      "threads of a model (default: $MACHINE_LEARNING_MODEL_INTRA_OP_THREADS, or one a processor "
      "and at most 4)"},
@@ -60,7 +63,7 @@ typedef struct serve_run {
   itg_compile_service_options compiling;
   itg_model_alias aliases[MAX_ALIASES];
   char *alias_text[MAX_ALIASES];
-  char program[4096], npu[512];
+  char program[4096], npu[2048];
 } serve_run;
 
 // ---- reading what the user wants; each returns CLI_OK or an exit code after a message ----
@@ -79,7 +82,7 @@ static int read_numbers(serve_run *run) {
       !cli_get_integer(arguments, "max-connections", 1, 100000, &connections))
     return CLI_USAGE;
   const int processors = itg_processor_count();
-  if (settings->workers == 0) settings->workers = processors > 2 ? processors : 2;
+  if (settings->workers == 0) settings->workers = processors > 4 ? processors : 4;
   if (settings->threads == 0) settings->threads = processors < 4 ? processors : 4;
   run->immich.port = (uint16_t)settings->port;
   run->immich.worker_count = (size_t)settings->workers;
@@ -154,17 +157,21 @@ static void describe_npu(serve_run *run) {
     snprintf(run->npu, sizeof run->npu, "not asked for; --backend qnn uses it");
     return;
   }
-  static const char *const nodes[] = {"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd"};
-  const char *node = NULL;
-  for (size_t i = 0; !node && i < sizeof nodes / sizeof nodes[0]; i++)
-    if (access(nodes[i], R_OK) == 0) node = nodes[i];
-  if (node)
-    snprintf(run->npu, sizeof run->npu, "asked for; the device node %s is there", node);
-  else
-    snprintf(run->npu, sizeof run->npu,
-             "asked for, but there is no device node that this user may read (%s): without the hardware the vendor's "
-             "library computes in its simulator, or not at all",
-             nodes[0]);
+  itg_survey *survey = NULL;
+  itg_diagnostic why = {0};
+  if (itg_survey_create(NULL, run->models.network.qnn_directory, &why, &survey) != ITG_OK) {
+    snprintf(run->npu, sizeof run->npu, "asked for, but this machine could not be looked at: %s", why.message);
+    return;
+  }
+  size_t length = (size_t)snprintf(run->npu, sizeof run->npu, "%s", itg_survey_verdict(survey));
+  const itg_finding *finding;
+  for (size_t i = 0; length < sizeof run->npu && (finding = itg_survey_finding(survey, i)) != NULL; i++) {
+    if (finding->state != ITG_FINDING_MISSING) continue;
+    length +=
+        (size_t)snprintf(run->npu + length, sizeof run->npu - length, " %s: %s%s%s.", finding->topic, finding->fact,
+                         finding->next_step ? "; " : "", finding->next_step ? finding->next_step : "");
+  }
+  itg_survey_destroy(survey);
 }
 
 static int read_arguments(serve_run *run) {
@@ -175,6 +182,7 @@ static int read_arguments(serve_run *run) {
   const itg_settings *settings = &run->settings;
   run->immich.host = settings->host;
   run->models.folder = settings->models;
+  run->models.download = !cli_has(arguments, "offline");
   run->models.idle_seconds = settings->idle_seconds;
   run->models.poll_seconds = settings->poll_seconds;
   run->models.network = (itg_network_options){.backend = cli_get(arguments, "backend"),
@@ -227,6 +235,7 @@ static itg_status serve(serve_run *run, itg_diagnostic *diagnostic) {
       itg_models_preload(models, run->settings.preloads[i].kind, run->settings.preloads[i].model);
     wait_for_end();
     itg_log(ITG_LOG_INFO, "stopping: finishing what was asked for");
+    itg_models_cancel(models);
   }
   itg_immich_stop(immich);
   itg_models_destroy(models);

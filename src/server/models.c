@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/status.h"
 #include "server/compiling.h"
+#include "server/fetch.h"
 #include "server/log.h"
 
 enum { MAX_MODELS = 64, GONE_POLL_MILLISECONDS = 50, RETRY_SECONDS = 5, TRIM_SECONDS = 5 };
@@ -37,6 +37,11 @@ typedef struct itg_model_entry {
   itg_statistics durations;
 } itg_model_entry;
 
+typedef struct wanted_model {
+  itg_service_kind kind;
+  char name[ITG_MODEL_NAME];
+} wanted_model;
+
 struct itg_models {
   itg_models_options options;
   pthread_mutex_t lock;
@@ -44,10 +49,13 @@ struct itg_models {
   pthread_cond_t wake; // For the housekeeper.
   itg_model_entry *entries[MAX_MODELS];
   size_t count;
-  bool ending, preload_wanted;
+  wanted_model wanted[MAX_MODELS]; // To be loaded and kept.
+  size_t wanted_count;
+  bool ending;
   double last_request;
   bool trimmed;
   pthread_t housekeeper;
+  itg_fetch *fetch; // NULL: no downloads.
 };
 
 bool itg_model_folder_name(const char *name, char out[ITG_MODEL_NAME]) {
@@ -90,9 +98,8 @@ static itg_status find_entry(itg_models *models, itg_service_kind kind, const ch
     *out = models->entries[i];
     return ITG_OK;
   }
-  struct stat info;
-  if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
-    ITG_FAIL(diagnostic, ITG_ERROR_IO, name, "there is no folder %.250s; put the model there", folder);
+  if (!itg_fetch_is_there(folder))
+    ITG_FAIL(diagnostic, ITG_ERROR_IO, name, "there is no model in %.250s; put it there (intaglio pull)", folder);
   if (models->count == MAX_MODELS)
     ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, name, "more than %d models were asked for", MAX_MODELS);
   itg_model_entry *entry = calloc(1, sizeof *entry);
@@ -206,6 +213,12 @@ itg_status itg_models_take(itg_models *models, itg_service_kind kind, const char
   models->last_request = itg_clock();
   models->trimmed = false;
   itg_status status = find_entry(models, kind, name, diagnostic, &entry);
+  if (status == ITG_ERROR_IO && models->fetch) { // Not there: others go on while it is fetched.
+    pthread_mutex_unlock(&models->lock);
+    status = itg_fetch_model(models->fetch, alias_of(models, name), diagnostic);
+    pthread_mutex_lock(&models->lock);
+    if (status == ITG_OK) status = find_entry(models, kind, name, diagnostic, &entry);
+  }
   bool mine = status == ITG_OK && stand_in_line(models, entry, &self, gone, gone_context);
   pthread_mutex_unlock(&models->lock);
   ITG_TRY(status);
@@ -256,18 +269,19 @@ static void close_idle(itg_models *models) {
   }
 }
 
-// Loads what is to be kept loaded. With the lock held; gives it up meanwhile.
+// Loads (and fetches) what is to be kept loaded. With the lock held; gives it up meanwhile.
 static void load_wanted(itg_models *models) {
-  models->preload_wanted = false;
-  for (size_t i = 0; i < models->count; i++) {
-    itg_model_entry *entry = models->entries[i];
-    if (!entry->preloaded || entry->service) continue;
-    const itg_service_kind kind = entry->kind;
+  while (models->wanted_count > 0 && !models->ending) {
+    const wanted_model wanted = models->wanted[--models->wanted_count];
+    itg_diagnostic why = {0};
     itg_model_lease lease;
     pthread_mutex_unlock(&models->lock);
-    if (itg_models_take(models, kind, entry->name, NULL, NULL, NULL, &lease) == ITG_OK)
-      itg_models_give_back(models, &lease, false);
+    const itg_status status = itg_models_take(models, wanted.kind, wanted.name, NULL, NULL, &why, &lease);
+    if (status == ITG_OK) itg_models_give_back(models, &lease, false);
+    if (status != ITG_OK) itg_log(ITG_LOG_ERROR, "cannot preload '%s': %s", wanted.name, why.message);
     pthread_mutex_lock(&models->lock);
+    itg_model_entry *entry;
+    if (find_entry(models, wanted.kind, wanted.name, NULL, &entry) == ITG_OK) entry->preloaded = true;
   }
 }
 
@@ -275,7 +289,7 @@ static void *keep_house(void *argument) {
   itg_models *models = argument;
   pthread_mutex_lock(&models->lock);
   while (!models->ending) {
-    if (models->preload_wanted) load_wanted(models);
+    load_wanted(models);
     close_idle(models);
     if (!models->trimmed && itg_clock() - models->last_request > TRIM_SECONDS) {
       models->trimmed = true;
@@ -288,24 +302,21 @@ static void *keep_house(void *argument) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += models->trimmed ? models->options.poll_seconds : 1;
-    if (!models->ending && !models->preload_wanted) pthread_cond_timedwait(&models->wake, &models->lock, &until);
+    if (!models->ending && models->wanted_count == 0) pthread_cond_timedwait(&models->wake, &models->lock, &until);
   }
   pthread_mutex_unlock(&models->lock);
   return NULL;
 }
 
 void itg_models_preload(itg_models *models, itg_service_kind kind, const char *name) {
-  itg_diagnostic why = {0};
-  itg_model_entry *entry;
   pthread_mutex_lock(&models->lock);
-  const itg_status status = find_entry(models, kind, name, &why, &entry);
-  if (status == ITG_OK) {
-    entry->preloaded = true;
-    models->preload_wanted = true;
+  if (models->wanted_count < MAX_MODELS) {
+    wanted_model *wanted = &models->wanted[models->wanted_count++];
+    wanted->kind = kind;
+    snprintf(wanted->name, sizeof wanted->name, "%s", name);
     pthread_cond_signal(&models->wake);
   }
   pthread_mutex_unlock(&models->lock);
-  if (status != ITG_OK) itg_log(ITG_LOG_ERROR, "cannot preload '%s': %s", name, why.message);
 }
 
 // ---- life ----
@@ -318,7 +329,13 @@ itg_status itg_models_create(const itg_models_options *options, itg_diagnostic *
   pthread_mutex_init(&models->lock, NULL);
   pthread_cond_init(&models->turn, NULL);
   pthread_cond_init(&models->wake, NULL);
+  const itg_status status = options->download ? itg_fetch_create(options->folder, diagnostic, &models->fetch) : ITG_OK;
+  if (status != ITG_OK) {
+    free(models);
+    return status;
+  }
   if (pthread_create(&models->housekeeper, NULL, keep_house, models) != 0) {
+    itg_fetch_destroy(models->fetch);
     free(models);
     ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "no thread to be had");
   }
@@ -326,8 +343,13 @@ itg_status itg_models_create(const itg_models_options *options, itg_diagnostic *
   return ITG_OK;
 }
 
+void itg_models_cancel(itg_models *models) {
+  if (models->fetch) itg_fetch_cancel(models->fetch);
+}
+
 void itg_models_destroy(itg_models *models) {
   if (!models) return;
+  itg_models_cancel(models);
   pthread_mutex_lock(&models->lock);
   models->ending = true;
   pthread_cond_signal(&models->wake);
@@ -340,6 +362,7 @@ void itg_models_destroy(itg_models *models) {
   pthread_cond_destroy(&models->turn);
   pthread_cond_destroy(&models->wake);
   pthread_mutex_destroy(&models->lock);
+  itg_fetch_destroy(models->fetch);
   free(models);
 }
 

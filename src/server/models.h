@@ -20,6 +20,7 @@ typedef struct itg_models_options {
   int poll_seconds;            // How often that is looked at.
   const itg_model_alias *aliases;
   size_t alias_count;
+  bool download; // Fetch a model that is not there from the hub that Immich's models are on (intaglio/hub.h).
   // Compiles float models when they are first used. NULL: never.
   struct itg_compile_service *compiling;
 } itg_models_options;
@@ -29,6 +30,8 @@ typedef struct itg_models itg_models; // Any thread.
 // `options` are copied; what they point to is borrowed.
 ITG_MUST_USE itg_status itg_models_create(const itg_models_options *options, itg_diagnostic *diagnostic,
                                           itg_models **out);
+// Ends downloads; whoever waits for one gets an error. For a stop that does not wait for them.
+void itg_models_cancel(itg_models *models);
 // No lease may be out. NULL is allowed.
 void itg_models_destroy(itg_models *models);
 
@@ -40,7 +43,8 @@ typedef struct itg_model_lease {
 } itg_model_lease;
 
 // Waits for its turn and loads the model when it is not there. `gone` (may be NULL) is asked while waiting.
-// Errors: CANCELLED (gone said so), IO (no such model; the message says where it was looked for), those of opening.
+// Errors: CANCELLED (gone said so), IO (no such model; the message says where it was looked for), TIMEOUT (a model is being
+// fetched from the hub), those of opening.
 ITG_MUST_USE itg_status itg_models_take(itg_models *models, itg_service_kind kind, const char *name,
                                         bool (*gone)(void *context), void *gone_context, itg_diagnostic *diagnostic,
                                         itg_model_lease *out);

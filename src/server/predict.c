@@ -47,7 +47,7 @@ static int take(prediction *p, itg_service_kind kind, itg_model_lease *lease) {
   if (status == ITG_ERROR_CANCELLED) return detail(p->reply, CLIENT_GONE, "nobody waits");
   char text[ITG_MODEL_NAME + 512];
   snprintf(text, sizeof text, "Failed to load model '%s': %s", entry->model, p->why.message);
-  return detail(p->reply, status == ITG_ERROR_MEMORY ? 503 : 500, text);
+  return detail(p->reply, status == ITG_ERROR_MEMORY || status == ITG_ERROR_TIMEOUT ? 503 : 500, text);
 }
 
 // Gives the model back; 0 or the status of a refusal.

@@ -19,7 +19,7 @@ typedef struct itg_settings {
   int idle_seconds;                   // ..MODEL_TTL, 300.
   int poll_seconds;                   // ..MODEL_TTL_POLL_S, 10.
   int keep_alive_seconds;             // ..HTTP_KEEPALIVE_TIMEOUT_S, 2.
-  int workers;                        // ..REQUEST_THREADS; 0: one a processor, at least 2.
+  int workers;                        // ..REQUEST_THREADS; 0: one a processor, at least 4.
   int threads;                        // ..MODEL_INTRA_OP_THREADS; 0: one a processor, at most 4.
   itg_log_level log_level;            // IMMICH_LOG_LEVEL, info.
   itg_preload preloads[ITG_PRELOADS]; // ..PRELOAD__CLIP__TEXTUAL and so on.

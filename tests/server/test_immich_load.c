@@ -41,8 +41,8 @@ static pid_t start_server(uint16_t wanted_port) {
   if (child == 0) {
     const int file = open(log_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     dup2(file, STDERR_FILENO);
-    execl(ITG_BINARY_DIR "/intaglio", "intaglio", "serve", "--immich", "--models", models, "--host", "127.0.0.1",
-          "--port", number, "--queue", "256", (char *)NULL);
+    execl(ITG_BINARY_DIR "/intaglio", "intaglio", "serve", "--immich", "--offline", "--models", models, "--host",
+          "127.0.0.1", "--port", number, "--queue", "256", (char *)NULL);
     _exit(127);
   }
   for (int waited = 0; waited < 3000; waited++) {

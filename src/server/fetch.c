@@ -1,0 +1,119 @@
+// See fetch.h.
+#include "server/fetch.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "intaglio/hub.h"
+#include "server/log.h"
+#include "server/statistics.h"
+
+enum { FAILURES = 16, NAME = 128, RETRY_SECONDS = 60, LOG_SECONDS = 10 };
+
+typedef struct failure {
+  char name[NAME];
+  double at;
+  itg_diagnostic why;
+} failure;
+
+struct itg_fetch {
+  const char *cache;
+  pthread_mutex_t lock; // Held while fetching.
+  failure failures[FAILURES];
+  size_t failure_count; // Ever; the ring keeps the newest.
+  double logged;
+  atomic_bool cancelled;
+};
+
+bool itg_fetch_is_there(const char *folder) {
+  static const char *const names[] = {"model.itg", "model.onnx"};
+  for (int i = 0; i < 2; i++) {
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0) return true;
+  }
+  return false;
+}
+
+itg_status itg_fetch_create(const char *cache, itg_diagnostic *diagnostic, itg_fetch **out) {
+  itg_fetch *fetch = calloc(1, sizeof *fetch);
+  ITG_TRY_MEMORY(fetch, diagnostic);
+  fetch->cache = cache;
+  pthread_mutex_init(&fetch->lock, NULL);
+  *out = fetch;
+  return ITG_OK;
+}
+
+void itg_fetch_destroy(itg_fetch *fetch) {
+  if (!fetch) return;
+  pthread_mutex_destroy(&fetch->lock);
+  free(fetch);
+}
+
+void itg_fetch_cancel(itg_fetch *fetch) { atomic_store(&fetch->cancelled, true); }
+
+static int show_progress(void *context, const char *stage, long long done, long long total) {
+  itg_fetch *fetch = context;
+  const double now = itg_clock();
+  if (now - fetch->logged >= LOG_SECONDS) {
+    fetch->logged = now;
+    itg_log(ITG_LOG_INFO, "fetching %s: %.1f of %.1f MiB", stage, (double)done / (1 << 20), (double)total / (1 << 20));
+  }
+  return atomic_load(&fetch->cancelled);
+}
+
+static const failure *find_failure(const itg_fetch *fetch, const char *name) {
+  for (size_t i = 0; i < FAILURES; i++) {
+    const failure *f = &fetch->failures[i];
+    if (strcmp(f->name, name) == 0 && itg_clock() - f->at < RETRY_SECONDS) return f;
+  }
+  return NULL;
+}
+
+static void remember(itg_fetch *fetch, const char *name, const itg_diagnostic *why) {
+  failure *f = &fetch->failures[fetch->failure_count++ % FAILURES];
+  snprintf(f->name, sizeof f->name, "%s", name);
+  f->at = itg_clock();
+  f->why = *why;
+}
+
+static itg_status pull(itg_fetch *fetch, const char *name, itg_diagnostic *diagnostic) {
+  itg_hub_options options;
+  itg_hub_options_default(&options);
+  options.progress = show_progress;
+  options.progress_context = fetch;
+  size_t fetched = 0, kept = 0;
+  fetch->logged = itg_clock();
+  itg_log(ITG_LOG_INFO, "fetching the model '%s' into %s", name, fetch->cache);
+  ITG_TRY(itg_hub_pull(fetch->cache, name, &options, diagnostic, &fetched, &kept));
+  itg_log(ITG_LOG_INFO, "fetched the model '%s': %zu files, %zu were there", name, fetched, kept);
+  return ITG_OK;
+}
+
+itg_status itg_fetch_model(itg_fetch *fetch, const char *name, itg_diagnostic *diagnostic) {
+  itg_diagnostic why = {0};
+  if (pthread_mutex_trylock(&fetch->lock) != 0) // Whoever waited here would keep a worker from other requests.
+    ITG_FAIL(diagnostic, ITG_ERROR_TIMEOUT, name, "a model is being fetched; ask again later");
+  const failure *before = find_failure(fetch, name);
+  itg_status status;
+  if (before) {
+    why = before->why;
+    status = why.status;
+  } else if (atomic_load(&fetch->cancelled)) {
+    status = itg_fail(&why, ITG_ERROR_CANCELLED, name, __FILE__, __LINE__, "the service is about to stop");
+  } else {
+    status = pull(fetch, name, &why);
+    if (status != ITG_OK) {
+      itg_log(ITG_LOG_ERROR, "cannot fetch the model '%s': %s", name, why.message);
+      remember(fetch, name, &why);
+    }
+  }
+  pthread_mutex_unlock(&fetch->lock);
+  if (status != ITG_OK && diagnostic) *diagnostic = why;
+  return status;
+}
