@@ -201,13 +201,13 @@ static void test_compare(void **state) {
   assert_true(exists("c.html"));
   assert_int_equal(command("compare m.itg --float m.onnx --data x=b.npy --min-cosine 1"), 1);
   assert_int_equal(command("compare m.itg --float m.onnx --data x=b.npy --json --quiet"), 0);
+  json_t *root = json_loads(command_stdout, 0, NULL);
+  assert_non_null(root);
+  json_decref(root);
   assert_int_equal(command("compare m.itg --float m.onnx --data x=b.npy --ablate"), 0);
   assert_non_null(strstr(command_stdout, "bias-correction"));
   assert_int_equal(command("compare m.itg --float m.onnx --data x=b.npy --ablate --calibration x=a.npy"), 0);
   assert_int_equal(command("compare m.itg --float m.onnx --data x=b.npy --calibration x=a.npy"), 2);
-  json_t *root = json_loads(command_stdout, 0, NULL);
-  assert_non_null(root);
-  json_decref(root);
   write_model("other.onnx", 8, NULL);
   write_samples("other.npy", 4, 8, 5);
   assert_int_equal(command("compare m.itg --float other.onnx --data x=other.npy"), 5);
