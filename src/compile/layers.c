@@ -14,10 +14,8 @@
 
 #include "base/checked.h"
 #include "base/map.h"
-#include "compile/float_network.h"
 #include "compile/samples.h"
-#include "compile/source.h"
-#include "interpret/interpret.h"
+#include "compile/twin.h"
 #include "run/convert.h"
 #include "run/model.h"
 #include "run/observe.h"
@@ -37,30 +35,21 @@ typedef struct layer { // A tensor that the twin and the program share.
   bool is_injected;      // `loss` was measured.
 } layer;
 
-typedef struct lane { // One run of the twin.
-  itg_interpreter_state *state;
-  float **outputs;
+typedef struct injection { // One run of the twin.
   double loss;
   itg_status status;
   itg_diagnostic diagnostic;
-} lane;
+} injection;
 
 typedef struct measurement {
-  itg_graph *twin;
+  itg_twin twin;
   const itg_model *model;
   const itg_layers_options *options;
   itg_diagnostic *diagnostic;
   itg_arena arena;
-  itg_interpreter *interpreter;
-  lane *lanes;
-  size_t lane_count;
   itg_session *session;
   itg_session_feed feed;
-  itg_tensor_info *inputs;
-  void **values;     // Public values of the sample.
-  void **own;        // The same in the twin's dtypes.
-  void **rounded;    // The same after a round trip through the program's codes.
-  float **reference; // Outputs of the twin.
+  void **rounded; // The inputs after a round trip through the program's codes.
   layer *layers;
   size_t count, injections;
   itg_map by_name; // Name of a program's tensor -> layer, once found.
@@ -81,7 +70,7 @@ static void discover(void *context, size_t step, const itg_node *node, void *con
   measurement *m = context;
   for (int32_t i = 0; i < node->output_count; i++) {
     const itg_tensor *program = node->outputs[i];
-    itg_tensor *twin = program ? itg_graph_find(m->twin, program->name) : NULL;
+    itg_tensor *twin = program ? itg_graph_find(m->twin.graph, program->name) : NULL;
     size_t count;
     if (!program || !is_measurable(program, twin) || !itg_shape_count(&twin->shape, &count) || count == 0) continue;
     const int32_t rank = twin->shape.rank;
@@ -196,13 +185,12 @@ static void compare_local(void *context, size_t step, const itg_node *node, void
 }
 
 static itg_status read_sample(measurement *m, size_t index) {
-  const itg_samples *samples = &m->options->samples;
-  ITG_TRY(samples->read(samples->context, index, m->values, m->diagnostic));
+  itg_twin *twin = &m->twin;
+  ITG_TRY(itg_twin_read(twin, &m->options->samples, index, m->diagnostic));
   for (size_t i = 0; i < m->feed.count; i++) {
-    const itg_tensor_info *info = &m->inputs[i], *program = itg_model_input(m->model, i);
+    const itg_tensor_info *info = &twin->inputs[i], *program = itg_model_input(m->model, i);
     const size_t bytes = info->count * itg_dtype_size(info->dtype);
-    itg_from_public(info->dtype, m->values[i], m->own[i], info->count);
-    if (bytes) memcpy(m->rounded[i], m->own[i], bytes);
+    if (bytes) memcpy(m->rounded[i], twin->own[i], bytes);
     if (info->dtype != ITG_DTYPE_F32 || (program->dtype != ITG_DTYPE_U8 && program->dtype != ITG_DTYPE_U16)) continue;
     float *values = m->rounded[i];
     for (size_t k = 0; k < info->count; k++)
@@ -210,36 +198,17 @@ static itg_status read_sample(measurement *m, size_t index) {
                                         itg_code_max(program->dtype)),
                              program->scale, program->zero_point);
   }
-  return itg_session_feed_set(&m->feed, m->session, m->values, m->diagnostic);
+  return itg_session_feed_set(&m->feed, m->session, twin->values, m->diagnostic);
 }
 
-static bool is_float_output(const itg_graph *graph, int32_t i) { return graph->outputs[i]->dtype == ITG_DTYPE_F32; }
-
-// Squared error of the outputs over their squares, the mean of all outputs.
-static double output_loss(const measurement *m, float *const *outputs) {
-  double loss = 0;
-  for (int32_t o = 0; o < m->twin->output_count; o++) {
+static itg_status whole_loss(measurement *m) {
+  float **outputs = m->twin.lanes[0].outputs;
+  for (int32_t o = 0; o < m->twin.graph->output_count; o++) {
     size_t count = 0;
-    double signal = 0, error = 0;
-    if (!is_float_output(m->twin, o) || !itg_shape_count(&m->twin->outputs[o]->shape, &count)) continue;
-    for (size_t i = 0; i < count; i++) {
-      const double expected = (double)m->reference[o][i], difference = (double)outputs[o][i] - expected;
-      if (!isfinite(expected) || !isfinite(difference)) continue;
-      signal += expected * expected;
-      error += difference * difference;
-    }
-    if (signal > 0) loss += error / signal / m->twin->output_count;
+    if (!outputs[o] || !itg_shape_count(&m->twin.graph->outputs[o]->shape, &count)) continue;
+    ITG_TRY(itg_session_get_output(m->session, (size_t)o, outputs[o], count, m->diagnostic));
   }
-  return loss;
-}
-
-static itg_status whole_loss(measurement *m, lane *first) {
-  for (int32_t o = 0; o < m->twin->output_count; o++) {
-    size_t count = 0;
-    if (!is_float_output(m->twin, o) || !itg_shape_count(&m->twin->outputs[o]->shape, &count)) continue;
-    ITG_TRY(itg_session_get_output(m->session, (size_t)o, first->outputs[o], count, m->diagnostic));
-  }
-  m->total_loss += output_loss(m, first->outputs);
+  m->total_loss += itg_twin_loss(&m->twin, outputs);
   return ITG_OK;
 }
 
@@ -254,17 +223,18 @@ static bool inject(void *context, const itg_tensor *tensor, void *data) {
 }
 
 typedef struct injection_batch {
-  measurement *m;
+  const itg_twin *twin;
   layer **layers;
+  injection *injections; // One a lane.
 } injection_batch;
 
 static void run_injection(void *context, size_t index) {
   const injection_batch *batch = context;
-  const measurement *m = batch->m;
-  lane *l = &m->lanes[index];
-  l->status = itg_interpreter_run_edited(l->state, (const void *const *)m->own, (void *const *)l->outputs, inject,
-                                         batch->layers[index], &l->diagnostic);
-  if (l->status == ITG_OK) l->loss = output_loss(m, l->outputs);
+  const itg_twin_lane *lane = &batch->twin->lanes[index];
+  injection *at = &batch->injections[index];
+  at->status = itg_interpreter_run_edited(lane->state, (const void *const *)batch->twin->own,
+                                          (void *const *)lane->outputs, inject, batch->layers[index], &at->diagnostic);
+  if (at->status == ITG_OK) at->loss = itg_twin_loss(batch->twin, lane->outputs);
 }
 
 static int by_local_loss(const void *a, const void *b) {
@@ -275,7 +245,9 @@ static int by_local_loss(const void *a, const void *b) {
 
 static itg_status inject_all(measurement *m, size_t sample) {
   layer **order = itg_arena_array(&m->arena, m->count, sizeof order[0]);
-  ITG_TRY_MEMORY(order, m->diagnostic);
+  const size_t lane_count = m->twin.lane_count;
+  injection *injections = itg_arena_array(&m->arena, lane_count, sizeof injections[0]);
+  ITG_TRY_MEMORY(order && injections, m->diagnostic);
   size_t count = 0;
   for (size_t i = 0; i < m->count; i++) {
     // The first sample chooses.
@@ -283,15 +255,14 @@ static itg_status inject_all(measurement *m, size_t sample) {
   }
   qsort(order, count, sizeof order[0], by_local_loss);
   if (count > m->injections) count = m->injections;
-  for (size_t first = 0; first < count; first += m->lane_count) {
-    injection_batch batch = {m, order + first};
-    const size_t rest = count - first, here = rest < m->lane_count ? rest : m->lane_count;
+  for (size_t first = 0; first < count; first += lane_count) {
+    injection_batch batch = {&m->twin, order + first, injections};
+    const size_t rest = count - first, here = rest < lane_count ? rest : lane_count;
     itg_parallel_for(m->options->pool, here, run_injection, &batch);
     for (size_t k = 0; k < here; k++) {
-      lane *l = &m->lanes[k];
-      if (l->status != ITG_OK && m->diagnostic) *m->diagnostic = l->diagnostic;
-      ITG_TRY(l->status);
-      order[first + k]->loss += l->loss;
+      if (injections[k].status != ITG_OK && m->diagnostic) *m->diagnostic = injections[k].diagnostic;
+      ITG_TRY(injections[k].status);
+      order[first + k]->loss += injections[k].loss;
       order[first + k]->is_injected = true;
     }
   }
@@ -300,51 +271,24 @@ static itg_status inject_all(measurement *m, size_t sample) {
 
 // ---- the frame ----
 
-static itg_status prepare_lanes(measurement *m) {
-  const itg_graph *twin = m->twin;
-  m->lane_count = (size_t)itg_pool_thread_count(m->options->pool);
-  m->lanes = itg_arena_array(&m->arena, m->lane_count, sizeof *m->lanes);
-  ITG_TRY_MEMORY(m->lanes, m->diagnostic);
-  for (size_t k = 0; k <= m->lane_count; k++) { // The last one is the reference's.
-    float **outputs = itg_arena_array(&m->arena, (size_t)twin->output_count, sizeof *outputs);
-    ITG_TRY_MEMORY(outputs, m->diagnostic);
-    for (int32_t o = 0; o < twin->output_count; o++) {
-      size_t bytes;
-      if (!is_float_output(twin, o) || !itg_shape_bytes(&twin->outputs[o]->shape, ITG_DTYPE_F32, &bytes)) continue;
-      ITG_TRY_MEMORY(outputs[o] = itg_arena_allocate(&m->arena, bytes), m->diagnostic);
-    }
-    if (k == m->lane_count)
-      m->reference = outputs;
-    else
-      m->lanes[k].outputs = outputs;
-  }
-  for (size_t k = 0; k < m->lane_count; k++)
-    ITG_TRY(itg_interpreter_state_create(m->interpreter, m->diagnostic, &m->lanes[k].state));
-  return ITG_OK;
-}
-
 static itg_status prepare(measurement *m) {
-  const size_t count = (size_t)m->twin->input_count;
-  ITG_TRY(itg_source_infos(m->twin, m->twin->inputs, m->twin->input_count, m->diagnostic, &m->inputs));
-  ITG_TRY(itg_sample_buffers(m->inputs, count, &m->arena, m->diagnostic, &m->values));
-  m->own = itg_arena_array(&m->arena, count, sizeof *m->own);
+  const itg_twin *twin = &m->twin;
+  const size_t count = (size_t)twin->graph->input_count;
   m->rounded = itg_arena_array(&m->arena, count, sizeof *m->rounded);
-  ITG_TRY_MEMORY(m->own && m->rounded, m->diagnostic);
+  ITG_TRY_MEMORY(m->rounded, m->diagnostic);
   for (size_t i = 0; i < count; i++) {
-    const size_t bytes = m->inputs[i].count * itg_dtype_size(m->inputs[i].dtype);
-    m->own[i] = itg_arena_allocate(&m->arena, bytes);
-    m->rounded[i] = itg_arena_allocate(&m->arena, bytes);
-    ITG_TRY_MEMORY(m->own[i] && m->rounded[i], m->diagnostic);
+    m->rounded[i] = itg_arena_allocate(&m->arena, twin->inputs[i].count * itg_dtype_size(twin->inputs[i].dtype));
+    ITG_TRY_MEMORY(m->rounded[i], m->diagnostic);
   }
-  ITG_TRY(itg_session_feed_create(m->inputs, count, m->model, &m->arena, m->diagnostic, &m->feed));
+  ITG_TRY(itg_session_feed_create(twin->inputs, count, m->model, &m->arena, m->diagnostic, &m->feed));
   itg_session_options options;
   itg_session_options_default(&options);
   options.thread_count = 1;
   ITG_TRY(itg_session_create(m->model, &options, m->diagnostic, &m->session));
   m->layers = itg_arena_array(&m->arena, output_capacity(m->model->container.graph), sizeof *m->layers);
   ITG_TRY_MEMORY(m->layers, m->diagnostic);
-  for (size_t i = 0; i < m->twin->tensor_count; i++) {
-    if (m->twin->tensors[i]) m->twin->tensors[i]->index = -1;
+  for (size_t i = 0; i < twin->graph->tensor_count; i++) {
+    if (twin->graph->tensors[i]) twin->graph->tensors[i]->index = -1;
   }
   int64_t products = 1;
   for (size_t i = 0; i < itg_session_step_count(m->session); i++) {
@@ -357,14 +301,12 @@ static itg_status prepare(measurement *m) {
 }
 
 static itg_status measure_sample(measurement *m, size_t number, size_t index) {
-  lane *first = &m->lanes[0];
   ITG_TRY(read_sample(m, index));
-  ITG_TRY(itg_interpreter_run_edited(first->state, (const void *const *)m->own, (void *const *)m->reference,
-                                     keep_reference, m, m->diagnostic));
+  ITG_TRY(itg_twin_run_reference(&m->twin, keep_reference, m, m->diagnostic));
   ITG_TRY(itg_session_run_observed(m->session, compare_accumulated, m, m->diagnostic));
-  if (number < MAX_INJECTED_SAMPLES) ITG_TRY(whole_loss(m, first));
-  ITG_TRY(
-      itg_interpreter_run_edited(first->state, (const void *const *)m->rounded, NULL, keep_local, m, m->diagnostic));
+  if (number < MAX_INJECTED_SAMPLES) ITG_TRY(whole_loss(m));
+  ITG_TRY(itg_interpreter_run_edited(m->twin.lanes[0].state, (const void *const *)m->rounded, NULL, keep_local, m,
+                                     m->diagnostic));
   ITG_TRY(itg_session_run_observed(m->session, compare_local, m, m->diagnostic));
   return number < MAX_INJECTED_SAMPLES ? inject_all(m, number) : ITG_OK;
 }
@@ -423,9 +365,10 @@ static void describe(const measurement *m, itg_report_layer *layers, size_t laye
   result->explained = m->total_loss > 0 ? sum / m->total_loss : NAN;
 }
 
-static itg_status run(measurement *m, itg_report_layer *layers, size_t layer_count, itg_layers_result *result) {
+static itg_status run(measurement *m, itg_graph *twin, itg_report_layer *layers, size_t layer_count,
+                      itg_layers_result *result) {
   const itg_layers_options *options = m->options;
-  ITG_TRY(itg_interpreter_create_editable(m->twin, m->diagnostic, &m->interpreter));
+  ITG_TRY(itg_twin_open(twin, options->pool, m->diagnostic, &m->twin));
   ITG_TRY(prepare(m));
   ITG_TRY(read_sample(m, 0));
   ITG_TRY(itg_session_run_observed(m->session, discover, m, m->diagnostic));
@@ -436,7 +379,6 @@ static itg_status run(measurement *m, itg_report_layer *layers, size_t layer_cou
              bytes >> 20, MAX_BYTES >> 20);
     return ITG_OK;
   }
-  ITG_TRY(prepare_lanes(m));
   const size_t all = options->samples.count, count = all < MAX_SAMPLES ? all : MAX_SAMPLES;
   for (size_t i = 0; i <= count; i++) {
     if (options->progress &&
@@ -452,11 +394,10 @@ static itg_status run(measurement *m, itg_report_layer *layers, size_t layer_cou
 itg_status itg_layers_measure(itg_graph *twin, const itg_model *model, const itg_layers_options *options,
                               itg_diagnostic *diagnostic, itg_report_layer *layers, size_t layer_count,
                               itg_layers_result *out) {
-  measurement m = {.twin = twin, .model = model, .options = options, .diagnostic = diagnostic};
+  measurement m = {.model = model, .options = options, .diagnostic = diagnostic};
   itg_layers_result result = {.explained = NAN};
-  const itg_status status = run(&m, layers, layer_count, &result);
-  for (size_t k = 0; m.lanes && k < m.lane_count; k++) itg_interpreter_state_destroy(m.lanes[k].state);
-  itg_interpreter_destroy(m.interpreter);
+  const itg_status status = run(&m, twin, layers, layer_count, &result);
+  itg_twin_close(&m.twin);
   itg_session_destroy(m.session);
   itg_map_free(&m.by_name);
   itg_arena_free(&m.arena);
