@@ -59,14 +59,18 @@ typedef struct itg_samples {
 } itg_samples;
 
 typedef struct itg_compile_options {
-  size_t struct_size;      // sizeof(itg_compile_options)
-  const char *precision;   // "a8w8", "a16w8", "a16w4", "a8w8+s16" (default when NULL).
-  const char *recipe;      // Path of a recipe file, or NULL for the built-in recipe of the precision.
-  itg_samples calibration; // At least one sample.
-  itg_samples judge;       // Held-out samples for the accuracy record; count 0: the calibration samples are used and
-                           // the record says so.
-  int thread_count;        // 0: one a processor.
-  int allow_collapse;      // Write the file even when the result lost what the model could do.
+  size_t struct_size;    // sizeof(itg_compile_options)
+  const char *precision; // "a8w8", "a16w8", "a16w4", "a8w8+s16" (default when NULL).
+  // For "mixed": "cost=1.3" (at most this many times what a8w8 takes, the default) or "cosine=0.998" (as cheap as possible
+  // with this mean cosine). Of each four calibration samples the last then selects and does not calibrate.
+  const char *budget;
+  const char *recipe_output; // Path: the recipe used, the found one too, is written there; NULL: nowhere.
+  const char *recipe;        // Path of a recipe file, or NULL for the built-in recipe of the precision.
+  itg_samples calibration;   // At least one sample.
+  itg_samples judge;         // Held-out samples for the accuracy record; count 0: the calibration samples are used and
+                             // the record says so.
+  int thread_count;          // 0: one a processor.
+  int allow_collapse;        // Write the file even when the result lost what the model could do.
   const char *const
       *targets;        // NPUs by name ("qcs6490", "sm8550"): the encodings follow their rules, and the file holds a
   size_t target_count; // context for each, made by the vendor's library. 0: our own kernels only.

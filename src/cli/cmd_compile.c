@@ -23,8 +23,14 @@ static const cli_option options[] = {
     CLI_OPTION_LIMIT,
     CLI_OPTION_SHAPE,
     {"precision", 'p', "NAME",
-     "a8w8 (8 bits), a8w8+s16 (8-bit compute, 16-bit stream; the default), a16w8 (16-bit activations), "
-     "a16w4 (4-bit weights)"},
+     "a8w8 (8 bits), a8w8+s16 (8-bit compute, 16-bit stream; the default), a16w8 (16-bit activations), a16w4 (16-bit "
+     "activations, 4-bit weights), mixed (16 bits where they matter most, within --budget)"},
+    {"budget", 0, "cost=X|cosine=X",
+     "for mixed: at most X times what a8w8 takes (default cost=1.3), or as cheap as possible with a mean cosine of X; "
+     "of "
+     "each four calibration samples the last then selects and does not calibrate"},
+    {"recipe-out", 0, "FILE",
+     "write the recipe that was used (JSON), also the one that mixed found, to edit and use again"},
     {"target", 't', "CHIP[,CHIP..]",
      "NPUs to prepare for (qcs6490, sm8550, sm8750, ..): the program follows their rules and the file holds a context "
      "for "
@@ -126,10 +132,15 @@ static int compile(compile_run *run) {
   if (!cli_get_integer(arguments, "threads", 1, 1024, &compile_options.thread_count)) return CLI_USAGE;
   if (cli_has(arguments, "recipe") && cli_has(arguments, "precision"))
     return cli_usage_error("--recipe and --precision exclude each other: a recipe names its precision");
+  if (cli_has(arguments, "budget") &&
+      (!cli_has(arguments, "precision") || strcmp(cli_get(arguments, "precision"), "mixed")))
+    return cli_usage_error("--budget belongs to --precision mixed");
   if (cli_has(arguments, "split") && run->judge_count) return cli_usage_error("--split and --judge exclude each other");
   if (cli_get(arguments, "precision")) compile_options.precision = cli_get(arguments, "precision");
   if (!split_targets(run, &compile_options)) return cli_usage_error("--target takes at most 16 names, cut by commas");
   compile_options.qnn_directory = cli_get(arguments, "qnn-dir");
+  compile_options.budget = cli_get(arguments, "budget");
+  compile_options.recipe_output = cli_get(arguments, "recipe-out");
   compile_options.recipe = cli_get(arguments, "recipe");
   compile_options.report = cli_get(arguments, "report");
   compile_options.ablate = cli_has(arguments, "ablate");

@@ -10,7 +10,9 @@
 #include "compile/float_network.h"
 #include "compile/judge.h"
 #include "compile/layers.h"
+#include "compile/mixed_precision.h"
 #include "compile/provenance.h"
+#include "compile/samples.h"
 #include "compile/source.h"
 #include "compile/targets.h"
 #include "container/container.h"
@@ -44,6 +46,9 @@ typedef struct compile_run {
   itg_calibrated calibrated;
   itg_built built;
   itg_recipe recipe;
+  bool is_mixed; // The recipe's rules are searched.
+  itg_report_mixed mixed;
+  itg_sample_cut calibrating, selecting;
   uint8_t *bytes; // The file without its accuracy record, for the judge.
   itg_model *model;
   itg_metadata_section sections[5 + ITG_MAX_TARGETS];
@@ -148,7 +153,9 @@ static itg_status check_options(const compile_run *run) {
 static itg_status read_recipe(compile_run *run) {
   const itg_compile_options *options = run->options;
   if (!options->recipe) {
-    ITG_TRY(itg_recipe_builtin(options->precision ? options->precision : "a8w8+s16", run->diagnostic, &run->recipe));
+    const char *precision = options->precision ? options->precision : "a8w8+s16";
+    run->is_mixed = strcmp(precision, "mixed") == 0;
+    ITG_TRY(itg_recipe_builtin(run->is_mixed ? "a8w8+s16" : precision, run->diagnostic, &run->recipe));
   } else {
     itg_mapped_file file;
     ITG_TRY(itg_mapped_file_open(options->recipe, run->diagnostic, &file));
@@ -156,8 +163,8 @@ static itg_status read_recipe(compile_run *run) {
     itg_mapped_file_close(&file);
     ITG_TRY(status);
   }
-  run->recipe_json = itg_recipe_to_json(&run->recipe);
-  ITG_TRY_MEMORY(run->recipe_json, run->diagnostic);
+  if (options->budget && !run->is_mixed)
+    ITG_FAIL(run->diagnostic, ITG_ERROR_ARGUMENT, options->budget, "a budget belongs to the precision mixed");
   return ITG_OK;
 }
 
@@ -179,6 +186,16 @@ static itg_status rewrite(compile_run *run) {
   return ITG_OK;
 }
 
+// What is chosen is chosen on samples that neither calibrate nor judge.
+static itg_status search_recipe(compile_run *run) {
+  const itg_samples *all = &run->options->calibration;
+  itg_mixed_options options = {.build = run->build, .selection = itg_samples_cut(all, true, &run->selecting)};
+  ITG_TRY(itg_budget_parse(run->options->budget, run->diagnostic, &options.budget));
+  ITG_TRY(itg_mixed_precision(run->network, &run->calibrated, &options, run->diagnostic, &run->recipe, &run->mixed));
+  run->mixed.selected_on_calibration = all->count < ITG_MIN_SAMPLES_TO_CUT;
+  return ITG_OK;
+}
+
 static itg_status build(compile_run *run) {
   const itg_compile_options *options = run->options;
   const double start = itg_now();
@@ -189,8 +206,12 @@ static itg_status build(compile_run *run) {
                                    .show_context = (void *)options,
                                    .progress = options->progress,
                                    .progress_context = options->progress_context};
+  if (run->is_mixed) run->build.calibration = itg_samples_cut(&options->calibration, false, &run->calibrating);
   ITG_TRY(itg_build_calibrate(run->canonical, &run->recipe, &run->build, run->diagnostic, &run->calibrated));
   run->calibrate_seconds = itg_now() - start;
+  if (run->is_mixed) ITG_TRY(search_recipe(run));
+  run->recipe_json = itg_recipe_to_json(&run->recipe);
+  ITG_TRY_MEMORY(run->recipe_json, run->diagnostic);
   ITG_TRY(report_progress(run, "quantizing", 0, 0));
   ITG_TRY(itg_build_program(&run->calibrated, &run->recipe, &run->build, run->diagnostic, &run->built));
   run->quantize_seconds = itg_now() - start - run->calibrate_seconds;
@@ -207,7 +228,7 @@ static itg_status describe_origin(compile_run *run) {
                                .precision = run->recipe.precision ? run->recipe.precision : "",
                                .target =
                                    run->compiler->targets.strictest ? run->compiler->targets.strictest->name : NULL,
-                               .calibration_count = run->options->calibration.count,
+                               .calibration_count = run->build.calibration.count,
                                .calibration_hash = run->calibrated.hash};
   ITG_TRY(itg_hash_file(run->compiler->path, run->diagnostic, &provenance.source_bytes, &provenance.source_hash));
   run->source_bytes = provenance.source_bytes;
@@ -280,11 +301,12 @@ static itg_report describe(const compile_run *run, const char *output, itg_repor
   itg_report report = {.command = "compile",
                        .source = itg_base_name(run->compiler->path),
                        .compiled = itg_base_name(output),
-                       .precision = run->recipe.precision,
+                       .precision = run->is_mixed ? "mixed" : run->recipe.precision,
+                       .mixed = run->is_mixed ? &run->mixed : NULL,
                        .source_bytes = run->source_bytes,
                        .file_bytes = run->file_bytes,
                        .peak_memory_bytes = peak_memory(),
-                       .calibration_count = options->calibration.count,
+                       .calibration_count = run->build.calibration.count,
                        .judge_count = options->judge.count ? options->judge.count : options->calibration.count,
                        .judged_on_calibration = options->judge.count == 0,
                        .phases = phases,
@@ -378,6 +400,7 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
   ITG_TRY(itg_targets_find(run->options, run->diagnostic, &run->compiler->targets));
   ITG_TRY(check_writable(output, run->diagnostic));
   if (run->options->report) ITG_TRY(check_writable(run->options->report, run->diagnostic));
+  if (run->options->recipe_output) ITG_TRY(check_writable(run->options->recipe_output, run->diagnostic));
   ITG_TRY(itg_pool_create(run->options->thread_count, run->diagnostic, &run->pool));
   ITG_TRY(read_recipe(run));
   ITG_TRY(rewrite(run));
@@ -393,6 +416,9 @@ static itg_status compile(compile_run *run, const char *output, itg_compile_resu
   }
   ITG_TRY(fill_result(run, output, result));
   if (refused) return refuse(run);
+  const char *recipe_output = run->options->recipe_output;
+  if (recipe_output)
+    ITG_TRY(itg_write_file(recipe_output, run->recipe_json, strlen(run->recipe_json), run->diagnostic));
   // Last, so that whatever fails leaves no file.
   return itg_container_write(output, run->built.legal, run->sections, run->section_count, run->diagnostic);
 }

@@ -21,6 +21,22 @@ itg_status itg_sample_buffers(const itg_tensor_info *infos, size_t count, itg_ar
   return ITG_OK;
 }
 
+static size_t whole_index(const itg_sample_cut *cut, size_t index) {
+  return cut->selects ? 4 * index + 3 : index + index / 3;
+}
+
+static itg_status read_cut(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic) {
+  const itg_sample_cut *cut = context;
+  return cut->all.read(cut->all.context, whole_index(cut, index), inputs, diagnostic);
+}
+
+itg_samples itg_samples_cut(const itg_samples *all, bool selects, itg_sample_cut *cut) {
+  *cut = (itg_sample_cut){*all, selects};
+  if (all->count < ITG_MIN_SAMPLES_TO_CUT) return *all;
+  const size_t selecting = all->count / 4;
+  return (itg_samples){.context = cut, .count = selects ? selecting : all->count - selecting, .read = read_cut};
+}
+
 itg_status itg_calibration_feed_read(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic) {
   itg_calibration_feed *feed = context;
   ITG_TRY(feed->samples.read(feed->samples.context, index, feed->values, diagnostic));

@@ -11,6 +11,16 @@
 ITG_MUST_USE itg_status itg_sample_buffers(const itg_tensor_info *infos, size_t count, itg_arena *arena,
                                            itg_diagnostic *diagnostic, void ***out);
 
+// Samples that are given to calibrate, cut in two when something has to be chosen on samples of its own: of each four, the last
+// selects. With fewer than four all of them do both.
+typedef struct itg_sample_cut {
+  itg_samples all;
+  bool selects; // This part: those that select, or those that calibrate.
+} itg_sample_cut;
+enum { ITG_MIN_SAMPLES_TO_CUT = 4 };
+// The part as samples of its own; `cut` is filled and must live as long as they do.
+itg_samples itg_samples_cut(const itg_samples *all, bool selects, itg_sample_cut *cut);
+
 // Feeds itg_calibrate from public samples and hashes the public bytes of every sample once. One thread at a time.
 typedef struct itg_calibration_feed {
   itg_samples samples;

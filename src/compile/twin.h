@@ -30,7 +30,8 @@ void itg_twin_close(itg_twin *twin);
 // Reads a sample into values and own.
 ITG_MUST_USE itg_status itg_twin_read(itg_twin *twin, const itg_samples *samples, size_t index,
                                       itg_diagnostic *diagnostic);
-// Runs the twin on the sample, in the first lane, into twin->reference. The editor only looks; nothing else runs meanwhile.
+// Runs the twin on the sample, in the first lane, into twin->reference. The editor (may be NULL) only looks; nothing
+// else runs meanwhile.
 ITG_MUST_USE itg_status itg_twin_run_reference(itg_twin *twin, itg_interpreter_editor editor, void *context,
                                                itg_diagnostic *diagnostic);
 // Squared error of `outputs` against the reference over its squares: the mean of all float outputs.

@@ -38,6 +38,9 @@ typedef struct itg_node_choice {
 } itg_node_choice;
 itg_node_choice itg_recipe_choice(const itg_recipe *recipe, const itg_node *node);
 
+// Likewise the activation bits of a graph input; 0 where no rule set them.
+int32_t itg_recipe_input_bits(const itg_recipe *recipe, const char *input);
+
 // The entry of a float activation; NULL for constants, integers and absent inputs.
 static inline itg_activation_entry *itg_plan_entry(const itg_quantize_plan *plan, const itg_tensor *tensor) {
   return tensor && tensor->index >= 0 ? &plan->entries[tensor->index] : NULL;

@@ -22,6 +22,13 @@ static void apply_recipe(itg_quantize_plan *plan, int32_t base) {
   for (size_t i = 0; i < plan->count; i++) {
     if (!plan->entries[i].chosen) plan->entries[i].bits = base; // Imported encodings are chosen already.
   }
+  for (int32_t i = 0; i < plan->graph->input_count; i++) {
+    itg_activation_entry *entry = itg_plan_entry(plan, plan->graph->inputs[i]);
+    const int32_t bits = itg_recipe_input_bits(plan->recipe, plan->graph->inputs[i]->name);
+    if (!entry || entry->tensor->encoding || !bits) continue;
+    entry->bits = bits;
+    entry->chosen = true;
+  }
   ITG_FOR_EACH_NODE(node, plan->graph) {
     const itg_node_choice choice = itg_recipe_choice(plan->recipe, node);
     for (int32_t i = 0; i < node->output_count; i++) {

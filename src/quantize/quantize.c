@@ -14,6 +14,7 @@ itg_node_choice itg_recipe_choice(const itg_recipe *recipe, const itg_node *node
                             .weight_block = recipe->weight_block};
   for (size_t i = 0; i < recipe->rule_count; i++) {
     const itg_recipe_rule *rule = &recipe->rules[i];
+    if (rule->input) continue;
     if (rule->op && strcmp(rule->op, itg_op_name((int)node->op)) != 0) continue;
     if (rule->name && fnmatch(rule->name, node->name, 0) != 0) continue;
     if (rule->activation_bits) choice.activation_bits = rule->activation_bits;
@@ -23,6 +24,15 @@ itg_node_choice itg_recipe_choice(const itg_recipe *recipe, const itg_node *node
     if (rule->weight_method >= 0) choice.weight_method = rule->weight_method;
   }
   return choice;
+}
+
+int32_t itg_recipe_input_bits(const itg_recipe *recipe, const char *input) {
+  int32_t bits = 0;
+  for (size_t i = 0; i < recipe->rule_count; i++) {
+    const itg_recipe_rule *rule = &recipe->rules[i];
+    if (rule->input && rule->activation_bits && fnmatch(rule->input, input, 0) == 0) bits = rule->activation_bits;
+  }
+  return bits;
 }
 
 itg_status itg_plan_add(itg_quantize_plan *plan, itg_tensor *tensor, const itg_tensor_statistics *statistics,

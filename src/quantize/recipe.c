@@ -118,8 +118,8 @@ static bool is_op_name(const char *name) {
 }
 
 static itg_status read_rule(itg_recipe *recipe, const json_t *object, size_t index, itg_diagnostic *diagnostic) {
-  static const char *const keys[] = {"op",           "name",         "activation_bits", "weight_bits",
-                                     "weight_block", "range_method", "weight_method"};
+  static const char *const keys[] = {"op",          "name",         "input",        "activation_bits",
+                                     "weight_bits", "weight_block", "range_method", "weight_method"};
   char where[32];
   snprintf(where, sizeof where, "rule %zu", index + 1);
   if (!json_is_object(object)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "%s is not an object", where);
@@ -128,6 +128,9 @@ static itg_status read_rule(itg_recipe *recipe, const json_t *object, size_t ind
   *rule = (itg_recipe_rule){.weight_block = -1, .range_method = -1, .weight_method = -1};
   ITG_TRY(read_text(recipe, object, "op", where, diagnostic, &rule->op));
   ITG_TRY(read_text(recipe, object, "name", where, diagnostic, &rule->name));
+  ITG_TRY(read_text(recipe, object, "input", where, diagnostic, &rule->input));
+  if (rule->input && (rule->op || rule->name))
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "%s of the recipe is for an input or for nodes, not for both", where);
   if (rule->op && !is_op_name(rule->op))
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "%s names an unknown operation \"%s\"", where, rule->op);
   ITG_TRY(read_number(object, "activation_bits", activation_bits, COUNT(activation_bits), where, diagnostic,
@@ -226,6 +229,7 @@ static json_t *rule_to_json(const itg_recipe_rule *rule) {
   bool ok = object != NULL;
   if (ok && rule->op) ok = set_text(object, "op", rule->op);
   if (ok && rule->name) ok = set_text(object, "name", rule->name);
+  if (ok && rule->input) ok = set_text(object, "input", rule->input);
   if (ok && rule->activation_bits)
     ok = json_object_set_new(object, "activation_bits", json_integer(rule->activation_bits)) == 0;
   if (ok && rule->weight_bits) ok = json_object_set_new(object, "weight_bits", json_integer(rule->weight_bits)) == 0;

@@ -24,7 +24,8 @@ typedef enum itg_weight_method {
 typedef struct itg_recipe_rule {
   const char *op;          // Op name ("Conv") or NULL for any.
   const char *name;        // Glob over node names or NULL for any.
-  int32_t activation_bits; // Of the node's outputs: 8, 16 or 0 (keep).
+  const char *input;       // Glob over names of graph inputs: the rule is for them and for no node. NULL: for nodes.
+  int32_t activation_bits; // Of the node's outputs, or of the input: 8, 16 or 0 (keep).
   int32_t weight_bits;     // 4, 8 or 0 (keep).
   int32_t weight_block;    // 16, 32, 64, 0 (none) or -1 (keep).
   int32_t range_method;    // itg_range_method or -1 (keep).

@@ -117,6 +117,21 @@ static json_t *ablation_json(const itg_report *report) {
   return rows;
 }
 
+static json_t *mixed_json(const itg_report_mixed *mixed) {
+  json_t *object = json_object();
+  set(object, "cost", number(mixed->cost));
+  set(object, "stream_cost", number(mixed->stream_cost));
+  set(object, "choices", integer(mixed->choice_count));
+  set(object, "wide", integer(mixed->picked_count));
+  set(object, "cosine_mean", number(mixed->cosine_mean));
+  set(object, "noise", number(mixed->noise));
+  set(object, "predicted_noise", number(mixed->predicted_noise));
+  set(object, "selecting_samples", integer(mixed->selection_count));
+  set(object, "sensitivity_samples", integer(mixed->sensitivity_samples));
+  set(object, "selected_on", json_string(mixed->selected_on_calibration ? "calibration" : "held-out"));
+  return object;
+}
+
 static json_t *layers_json(const itg_report *report) {
   json_t *layers = json_array();
   for (size_t i = 0; i < report->layer_count; i++) {
@@ -201,6 +216,7 @@ char *itg_report_json(const itg_report *report) {
   set(root, "accuracy", accuracy_json(report));
   set(root, "samples", samples_json(report));
   if (report->layer_samples || report->layers_reason) set(root, "loss", loss_json(report));
+  if (report->mixed) set(root, "mixed", mixed_json(report->mixed));
   if (report->ablation_count) set(root, "ablation", ablation_json(report));
   set(root, "layers", layers_json(report));
   if (report->placement_count)

@@ -33,6 +33,15 @@ typedef struct itg_report_layer { // One step of the plan.
   itg_layer_loss loss;
 } itg_report_layer;
 
+// What the search for mixed precision found.
+typedef struct itg_report_mixed {
+  double cost, stream_cost;  // Over that of a8w8; of a8w8+s16, to compare.
+  double cosine_mean, noise; // On the selecting samples.
+  double predicted_noise;    // Sum of the single losses of what stayed narrow.
+  size_t choice_count, picked_count, selection_count, sensitivity_samples;
+  bool selected_on_calibration; // For want of samples.
+} itg_report_mixed;
+
 // Everything is borrowed; absent texts are NULL, absent counts 0.
 typedef struct itg_report {
   const char *command;   // "compile" or "compare"
@@ -54,6 +63,7 @@ typedef struct itg_report {
   size_t phase_count;
   const itg_report_layer *layers;
   size_t layer_count;
+  const itg_report_mixed *mixed; // NULL: the recipe was given.
   const itg_ablation *ablation;
   size_t ablation_count;
   size_t layer_samples;            // On which the losses of the layers were measured; 0: they were not.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "intaglio/compiler.h"
 #include "support/onnx_writer.h"
@@ -291,6 +292,82 @@ static void test_ablation(void **state) {
   itg_float_network_close(network);
 }
 
+static json_t *compile_mixed(const char *model, const char *budget, int threads, const char *output) {
+  itg_compiler *compiler;
+  assert_int_equal(itg_compiler_open(model, NULL, NULL, &compiler), ITG_OK);
+  itg_compile_options options = good_options();
+  options.calibration.count = 12;
+  options.precision = "mixed";
+  options.budget = budget;
+  options.recipe_output = "found.json";
+  options.thread_count = threads;
+  options.allow_collapse = 1;
+  itg_compile_result result = {0};
+  itg_diagnostic diagnostic = {0};
+  if (itg_compiler_compile(compiler, &options, output, &diagnostic, &result) != ITG_OK)
+    fail_msg("%s: %s", budget, diagnostic.message);
+  assert_int_equal(result.calibration_count, 9); // The other three select.
+  json_t *root = json_loads(result.json, 0, NULL);
+  itg_compiler_close(compiler);
+  assert_non_null(root);
+  return root;
+}
+
+static double number_of(json_t *root, const char *key) {
+  return json_number_value(json_object_get(json_object_get(root, "mixed"), key));
+}
+
+static void test_mixed_precision(void **state) {
+  (void)state;
+  const onnx_bytes model = onnx_fragile_network(SIDE);
+  onnx_write_file("fragile.onnx", model.data, model.size);
+  free(model.data);
+  // What 8 bits destroy is repaired by widening the one tensor that matters, far below the price of 16 bits for all.
+  json_t *least = compile_mixed("fragile.onnx", "cost=1", 2, "least.itg");
+  json_t *good = compile_mixed("fragile.onnx", "cosine=0.99", 2, "good.itg");
+  json_t *all = compile_mixed("fragile.onnx", "cost=100", 2, "all.itg");
+  assert_true(number_of(least, "cost") <= 1);
+  assert_true(number_of(least, "noise") > 0.5);
+  assert_true(number_of(good, "cosine_mean") >= 0.99);
+  assert_true(number_of(good, "wide") < number_of(all, "wide") && number_of(good, "noise") < 0.05);
+  assert_true(number_of(good, "cost") <= number_of(all, "cost"));
+  assert_int_equal(number_of(all, "selecting_samples"), 3);
+  json_decref(least);
+  json_decref(good);
+  json_decref(all);
+  // The budget holds, more of it does not hurt, and threads change nothing.
+  double noise = 1;
+  static const char *const budgets[] = {"cost=1", "cost=1.2", "cost=1.6"};
+  for (size_t i = 0; i < 3; i++) {
+    json_t *root = compile_mixed("m.onnx", budgets[i], 1, "one.itg");
+    assert_true(number_of(root, "cost") <= atof(budgets[i] + 5));
+    assert_true(number_of(root, "noise") <= 1.05 * noise); // What few samples leave out of the ranges stays.
+    noise = number_of(root, "noise");
+    json_decref(root);
+    json_decref(compile_mixed("m.onnx", budgets[i], 2, "two.itg"));
+    assert_int_equal(system("cmp -s one.itg two.itg"), 0);
+  }
+  // What was found is a recipe like any other.
+  itg_compiler *compiler = open_compiler();
+  itg_compile_options options = good_options();
+  options.recipe = "found.json";
+  assert_int_equal(itg_compiler_compile(compiler, &options, "again.itg", NULL, NULL), ITG_OK);
+  static const char *const wrong[] = {"cost", "cost=", "cost=0.5", "cost=x", "cosine=1", "cosine=-1", "time=3", ""};
+  options = good_options();
+  options.precision = "mixed";
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    options.budget = wrong[i];
+    assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", NULL, NULL), ITG_ERROR_ARGUMENT);
+  }
+  itg_diagnostic diagnostic = {0};
+  options.budget = "cosine=0.99999999";
+  assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", &diagnostic, NULL), ITG_ERROR_QUANTIZATION);
+  assert_non_null(strstr(diagnostic.message, "16 bits"));
+  options.precision = "a8w8";
+  assert_int_equal(itg_compiler_compile(compiler, &options, "x.itg", NULL, NULL), ITG_ERROR_ARGUMENT);
+  itg_compiler_close(compiler);
+}
+
 static void test_float_network(void **state) {
   (void)state;
   itg_float_network *network;
@@ -338,6 +415,7 @@ int main(void) {
       cmocka_unit_test(test_cancel_at_every_step),
       cmocka_unit_test(test_collapse_is_refused),
       cmocka_unit_test(test_ablation),
+      cmocka_unit_test(test_mixed_precision),
       cmocka_unit_test(test_float_network),
       cmocka_unit_test(test_shape_texts),
   };

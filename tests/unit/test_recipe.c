@@ -44,7 +44,8 @@ static void a_recipe_survives_being_written_and_read(void **state) {
   assert_int_equal(again.range_method, ITG_RANGE_MIN_MAX);
   assert_int_equal(again.weight_method, ITG_WEIGHT_NEAREST);
   assert_int_equal(again.methods_off, 1u << ITG_METHOD_BIAS_CORRECTION);
-  assert_int_equal(again.rule_count, 2);
+  assert_int_equal(again.rule_count, 3);
+  assert_string_equal(again.rules[2].input, "x");
   assert_string_equal(again.rules[0].op, "Conv");
   assert_null(again.rules[0].name);
   assert_int_equal(again.rules[0].activation_bits, 16);
@@ -77,6 +78,7 @@ static void mistakes_are_refused_with_their_place(void **state) {
       {"{\"rules\": [{}, {\"bits\": 8}]}", "rule 2"},
       {"{\"rules\": [{\"op\": \"Convolution\"}]}", "Convolution"},
       {"{\"rules\": [{\"op\": 3}]}", "rule 1"},
+      {"{\"rules\": [{\"op\": \"Conv\", \"input\": \"x\"}]}", "not for both"},
       {"{\"rules\": [{\"activation_bits\": 7}]}", "8, 16"},
       {"{\"rules\": [{\"weight_bits\": 16}]}", "one of: 4, 8"},
       {"{\"weight_block\": 48}", "16, 32, 64"},
