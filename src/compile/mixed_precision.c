@@ -59,13 +59,6 @@ static itg_status tell_progress(const search *s, size_t done, size_t total) {
   return ITG_OK;
 }
 
-// The recipe without methods that work on weights: they take time, and neither encodings nor costs depend on them.
-static itg_recipe quick(const itg_recipe *recipe) {
-  itg_recipe result = *recipe; // Borrows the rules.
-  result.methods_off |= ~((itg_methods_off)1 << ITG_METHOD_MSE_RANGES | (itg_methods_off)1 << ITG_METHOD_NARROW_RANGES);
-  return result;
-}
-
 static itg_status apply_picks(search *s) {
   return itg_choices_to_rules(&s->choices, s->picked, s->diagnostic, s->recipe);
 }
@@ -80,17 +73,15 @@ static itg_status cost_of_picks(search *s, double *cost) {
   build.show = NULL;
   itg_built built = {0};
   ITG_TRY(apply_picks(s));
-  const itg_recipe recipe = quick(s->recipe);
-  ITG_TRY(itg_build_program(s->calibrated, &recipe, &build, s->diagnostic, &built));
+  ITG_TRY(itg_build_program(s->calibrated, s->recipe, &build, s->diagnostic, &built));
   *cost = itg_program_cost(built.legal, build.target);
   itg_built_free(&built);
   return ITG_OK;
 }
 
-static itg_status try_picks(search *s, bool is_quick, itg_trial_score *score) {
+static itg_status try_picks(search *s, itg_trial_score *score) {
   ITG_TRY(apply_picks(s));
-  const itg_recipe recipe = is_quick ? quick(s->recipe) : *s->recipe;
-  return itg_trial_recipe(&s->trial, s->calibrated, &recipe, s->diagnostic, score);
+  return itg_trial_recipe(&s->trial, s->calibrated, s->recipe, s->diagnostic, score);
 }
 
 // ---- what can be chosen, and what it is worth ----
@@ -99,7 +90,7 @@ static itg_status build_ends(search *s) {
   itg_build_options build = s->options->build;
   build.progress = NULL;
   build.show = NULL;
-  itg_recipe recipe = quick(s->recipe);
+  itg_recipe recipe = *s->recipe; // Borrows its memory.
   recipe.rules = NULL;
   recipe.rule_count = 0;
   ITG_TRY(itg_build_program(s->calibrated, &recipe, &build, s->diagnostic, &s->wide));
@@ -220,7 +211,7 @@ static itg_status swap(search *s, double limit) {
   bool *forbidden = itg_arena_array(&s->arena, count, sizeof *forbidden);
   ITG_TRY_MEMORY(best && forbidden, s->diagnostic);
   itg_trial_score best_score;
-  ITG_TRY(try_picks(s, true, &best_score));
+  ITG_TRY(try_picks(s, &best_score));
   if (count) memcpy(best, s->picked, count * sizeof *best);
   size_t tried = 0;
   for (size_t i = count; i-- > 0 && tried < MAX_SWAPS;) {
@@ -234,7 +225,7 @@ static itg_status swap(search *s, double limit) {
     double cost;
     itg_trial_score score;
     ITG_TRY(fill_gaps(s, limit, forbidden, &cost));
-    ITG_TRY(try_picks(s, true, &score));
+    ITG_TRY(try_picks(s, &score));
     if (!(score.noise < best_score.noise)) continue;
     best_score = score;
     memcpy(best, s->picked, count * sizeof *best);
@@ -249,7 +240,7 @@ static itg_status reach_cosine(search *s, double cosine) {
   size_t low = 0, high = s->choices.count; // `high` is enough.
   itg_trial_score score;
   pick_first(s, high);
-  ITG_TRY(try_picks(s, false, &score));
+  ITG_TRY(try_picks(s, &score));
   if (score.cosine_mean < cosine)
     ITG_FAIL(
         s->diagnostic, ITG_ERROR_QUANTIZATION, NULL,
@@ -259,7 +250,7 @@ static itg_status reach_cosine(search *s, double cosine) {
     const size_t middle = low + (high - low) / 2;
     ITG_TRY(tell_progress(s, 0, 1));
     pick_first(s, middle);
-    ITG_TRY(try_picks(s, false, &score));
+    ITG_TRY(try_picks(s, &score));
     if (score.cosine_mean >= cosine)
       high = middle;
     else
@@ -285,7 +276,7 @@ static itg_status choose(search *s, itg_report_mixed *result) {
     ITG_TRY(reach_cosine(s, budget->cosine));
   }
   itg_trial_score score;
-  ITG_TRY(try_picks(s, false, &score));
+  ITG_TRY(try_picks(s, &score));
   *result =
       (itg_report_mixed){.cost = score.cost / s->narrow_cost,
                          .stream_cost = itg_program_cost(s->wide.legal, s->options->build.target) / s->narrow_cost,

@@ -34,7 +34,8 @@ static void a_recipe_survives_being_written_and_read(void **state) {
   assert_int_equal(parse("{\"precision\": \"a16w8\", \"range_method\": \"min-max\", "
                          "\"methods\": {\"bias-correction\": false, \"mse-ranges\": true}, \"rules\": ["
                          "{\"op\": \"Conv\", \"activation_bits\": 16, \"weight_method\": \"mse\"},"
-                         "{\"name\": \"head*\", \"range_method\": \"mse\", \"weight_bits\": 4, \"weight_block\": 32}]}",
+                         "{\"name\": \"head*\", \"range_method\": \"mse\", \"weight_bits\": 4, \"weight_block\": 32},"
+                         "{\"input\": \"x\", \"activation_bits\": 16}]}",
                          NULL, &recipe),
                    ITG_OK);
   char *text = itg_recipe_to_json(&recipe);
