@@ -98,6 +98,22 @@ static itg_status norm_constants(itg_legalizer *l, const itg_node *node, int64_t
   return ITG_OK;
 }
 
+// v68 takes gains as u8 codes over their own range: the program computes with what these codes stand for.
+static itg_status round_gains(itg_legalizer *l, size_t count, const double **gamma) {
+  if (!l->target || l->target->has_16x16) return ITG_OK;
+  double *rounded = itg_arena_array(&l->scratch, count, sizeof rounded[0]), low = 0, high = 0, scale;
+  int32_t zero;
+  ITG_TRY_MEMORY(rounded, l->diagnostic);
+  for (size_t c = 0; c < count; c++) {
+    low = fmin(low, (*gamma)[c]);
+    high = fmax(high, (*gamma)[c]);
+  }
+  itg_encoding_from_range(low, high, ITG_DTYPE_U8, &scale, &zero);
+  for (size_t c = 0; c < count; c++) rounded[c] = scale * (itg_encode((float)(*gamma)[c], scale, zero, 0, 255) - zero);
+  *gamma = rounded;
+  return ITG_OK;
+}
+
 // Merges dimensions from `axis` on into one.
 static itg_status merge_last(itg_legalizer *l, const itg_node *node, itg_tensor *x, int32_t axis, itg_tensor **out) {
   itg_shape shape = x->shape;
@@ -117,6 +133,7 @@ static itg_status emit_norm(itg_legalizer *l, const itg_node *node, int32_t kind
   const double *gamma = &one, *beta = NULL;
   size_t count = 1, beta_count;
   if (kind != ITG_NORM_L2) ITG_TRY(itg_read_constant(l, node, node->inputs[1], &gamma, &count));
+  if (kind != ITG_NORM_L2) ITG_TRY(round_gains(l, count, &gamma));
   if (itg_node_input(node, 2)) {
     ITG_TRY(itg_read_constant(l, node, node->inputs[2], &beta, &beta_count));
     if (beta_count != count) ITG_FAIL(l->diagnostic, ITG_ERROR_SHAPE, node->name, "gamma and beta differ in size");

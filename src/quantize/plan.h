@@ -12,6 +12,7 @@ typedef struct itg_activation_entry {
   int32_t range_method;                    // itg_range_method
   bool chosen;                             // A recipe rule set `bits`; no automatic rule changes it.
   bool symmetric;                          // Zero point in the middle: second operand of a MatMul.
+  bool given;                              // Its encoding came with the model.
   bool fixed;                              // Scale 2^-bits, zero point 0: the output of Softmax or Sigmoid.
   size_t parent;                           // Union-find: entries of one group share one encoding.
   // Of the whole group, kept at the entry that stands for it.
@@ -65,6 +66,9 @@ ITG_MUST_USE itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnost
 // precision_target.c: operands as wide as their result where the NPU asks for that. Does nothing without a target.
 // bits: before the Converts of itg_plan_precision; widen: after them. Errors: MEMORY.
 void itg_plan_target_bits(itg_quantize_plan *plan);
+// snap: between ranges and moves. v68 keeps 11 bits of a factor: scales of MatMul results are enlarged (by 2^-10 at most) so that
+// their factor has no more. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_target_snap(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 ITG_MUST_USE itg_status itg_plan_target_widen(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 // A new tensor behind `tensor` with its own entry, through an IDENTITY that becomes a Convert. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_plan_convert(itg_quantize_plan *plan, itg_tensor *tensor, int32_t bits, bool symmetric,

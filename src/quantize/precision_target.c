@@ -1,6 +1,8 @@
 // The NPU's kernels want operands and result of one operation equally wide: u8 and u8, or u16 and u16 (weights stay s8, second
 // operands of MatMul 8-bit). Narrow operands of a wide result are widened, which is exact but for the rounding of the
 // scale; the result of a wide operand is wide, and its readers narrow it.
+#include <math.h>
+
 #include "quantize/plan.h"
 
 // Operations whose first `operands` inputs must be as wide as the result; 0 for those that do not care.
@@ -36,6 +38,11 @@ static int32_t equal_operands(const itg_node *node) {
 
 void itg_plan_target_bits(itg_quantize_plan *plan) {
   if (!plan->target) return;
+  // Probabilities are wide: the NPU's 8-bit Softmax has the fixed scale 1/256, which long flat rows do not come near.
+  ITG_FOR_EACH_NODE(node, plan->graph) {
+    itg_activation_entry *output = itg_plan_entry(plan, node->outputs[0]);
+    if (node->op == ITG_OP_SOFTMAX && output && !output->chosen) output->bits = 16;
+  }
   // What reads a 16-bit stream element by element answers in 16 bits; its own readers narrow.
   ITG_FOR_EACH_NODE(node, plan->graph) {
     if (!equal_operands(node) || node->op == ITG_OP_CONV || node->op == ITG_OP_CONV_TRANSPOSE ||
@@ -85,6 +92,32 @@ itg_status itg_plan_target_widen(itg_quantize_plan *plan, itg_diagnostic *diagno
       }
       if (!changed) u++;
     }
+  }
+  return ITG_OK;
+}
+
+static itg_status replace_encoding(itg_quantize_plan *plan, const itg_encoding *old, double scale,
+                                   itg_diagnostic *diagnostic) {
+  const itg_encoding *made = itg_encoding_create(plan->graph, old->storage, -1, 1, &scale, old->zero_points);
+  ITG_TRY_MEMORY(made, diagnostic);
+  for (size_t i = 0; i < plan->count; i++) {
+    if (plan->entries[i].tensor->encoding == old) plan->entries[i].tensor->encoding = made;
+  }
+  return ITG_OK;
+}
+
+itg_status itg_plan_target_snap(itg_quantize_plan *plan, itg_diagnostic *diagnostic) {
+  enum { BITS = 11 };
+  if (!plan->target || plan->target->arch >= 73) return ITG_OK;
+  ITG_FOR_EACH_NODE(node, plan->graph) {
+    const itg_activation_entry *output = itg_plan_entry(plan, node->outputs[0]);
+    if (node->op != ITG_OP_MATMUL || !output || output->given || output->fixed) continue;
+    const itg_encoding *a = node->inputs[0]->encoding, *b = node->inputs[1]->encoding, *y = node->outputs[0]->encoding;
+    if (!a || !b || !y) continue;
+    int exponent;
+    const double product = a->scales[0] * b->scales[0], mantissa = frexp(product / y->scales[0], &exponent);
+    const double kept = floor(ldexp(mantissa, BITS) + 1e-6);
+    ITG_TRY(replace_encoding(plan, y, (double)(float)(product / ldexp(kept, exponent - BITS)), diagnostic));
   }
   return ITG_OK;
 }

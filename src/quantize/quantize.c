@@ -113,6 +113,7 @@ static itg_status run(itg_quantize_plan *plan, itg_diagnostic *diagnostic, itg_g
   ITG_TRY(itg_plan_precision(plan, diagnostic));
   itg_plan_groups(plan);
   ITG_TRY(itg_plan_ranges(plan, diagnostic));
+  ITG_TRY(itg_plan_target_snap(plan, diagnostic));
   ITG_TRY(itg_plan_moves(plan, diagnostic));
   encode_caches(plan->graph);
   if (twin) ITG_TRY(itg_graph_clone(plan->graph, diagnostic, twin));

@@ -122,6 +122,7 @@ static itg_status set_encodings(range_work *work, itg_diagnostic *diagnostic) {
     const itg_encoding *encoding = NULL; // One that came with the model wins.
     for (size_t m = 0; m < g->count && !encoding; m++)
       encoding = plan->entries[work->members[g->first + m]].tensor->encoding;
+    for (size_t m = 0; m < g->count; m++) plan->entries[work->members[g->first + m]].given = encoding != NULL;
     if (!encoding) encoding = encode_group(plan->graph, &plan->entries[g->root], g);
     ITG_TRY_MEMORY(encoding, diagnostic);
     for (size_t m = 0; m < g->count; m++) {

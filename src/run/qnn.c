@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "npu/qnn/stored.h"
+#include "npu/qnn/trial.h"
 #include "plan/memory.h"
 #include "run/backend.h"
 #include "run/cpu_share.h"
@@ -123,14 +124,10 @@ static itg_status prepare(qnn_state *state, const itg_session_options *options, 
   ITG_TRY(share_with_cpu(state, options, diagnostic));
   const itg_target *target = NULL;
   ITG_TRY(itg_target_find(header->target, diagnostic, &target));
+  ITG_TRY(itg_qnn_stored_try(&state->stored, options->qnn_directory, target, graph_name, diagnostic));
   ITG_TRY(itg_qnn_library_open(options->qnn_directory, "libQnnHtp.so", target, diagnostic, &state->library));
   state->is_open = true;
-  // Context binaries are backward, not forward compatible.
-  if (state->library.core.minor < header->core_minor)
-    ITG_FAIL(diagnostic, ITG_ERROR_VERSION, state->library.path,
-             "the context was made with core API 2.%u (%s) and this library has 2.%u: compile with this library "
-             "(--qnn-dir) or install a newer one",
-             header->core_minor, header->build, state->library.core.minor);
+  ITG_TRY(itg_qnn_stored_check_library(&state->stored, &state->library, diagnostic));
   ITG_TRY(itg_qnn_context_open(&state->library, state->stored.blob.data, state->stored.blob.size, graph_name,
                                state->stored.inputs, header->input_count, state->stored.outputs, header->output_count,
                                diagnostic, &state->context));

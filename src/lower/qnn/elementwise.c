@@ -1,4 +1,5 @@
 // Element-wise operations on the NPU.
+#include "kernels/htp/rule.h"
 #include "lower/qnn/lower.h"
 
 itg_status itg_qnn_prelu(itg_qnn_builder *b, const itg_node *node) {
@@ -82,6 +83,10 @@ static itg_status affine_constants(itg_qnn_builder *b, const itg_node *node, itg
     fit_gain(gain, scale_y / scale_x, bits, least, &weights[c], &weight_scales[c]);
     bias_scales[c] = weight_scales[c] * scale_x;
     bias[c] = (int32_t)floor(offset / bias_scales[c] + 0.5);
+    // Kernels of one tap are multiplied element by element, and rounded.
+    if (affine_taps(storage, channels) > 1)
+      bias[c] = itg_htp_bias(b->target && b->target->arch >= 73, storage == ITG_DTYPE_U16, scale_x, weight_scales[c],
+                             scale_y, bias[c]);
   }
   const uint32_t taps = affine_taps(storage, channels), kernel_dims[4] = {1, taps, 1, channels};
   ITG_TRY(itg_qnn_constant(b, ITG_QNN_TYPE_S8, 4, kernel_dims, weights, (size_t)taps * channels, 3, channels,

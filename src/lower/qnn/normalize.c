@@ -95,7 +95,10 @@ itg_status itg_qnn_norm(itg_qnn_builder *b, const itg_node *node) {
   itg_qnn_tensor inputs[3], wide, output;
   ITG_TRY(itg_qnn_activation(b, x, &inputs[0]));
   ITG_TRY(itg_qnn_activation(b, y, &output));
-  ITG_TRY(itg_qnn_helper_in(b, y, ITG_DTYPE_U16, &wide));
+  if (a->kind == ITG_NORM_L2) // The NPU's kernel wraps around at the ends of a narrower range.
+    ITG_TRY(itg_qnn_helper(b, y, ITG_QNN_TYPE_U16, 0x1p-15, 32768, output.v1.rank, output.v1.dims, &wide));
+  else
+    ITG_TRY(itg_qnn_helper_in(b, y, ITG_DTYPE_U16, &wide));
   itg_qnn_parameters p = {0};
   uint32_t count = 1;
   const char *type = "L2Norm";
@@ -116,6 +119,7 @@ itg_status itg_qnn_norm(itg_qnn_builder *b, const itg_node *node) {
     ITG_TRY(itg_qnn_set_array(b, &p, "axes", ITG_QNN_TYPE_U32_INTEGER, 1, 0, &last));
     itg_qnn_set_f32(&p, "epsilon", (float)((double)a->epsilon * scale * scale / (channels * channels)));
   }
-  if (y->dtype == ITG_DTYPE_U16) return itg_qnn_add(b, node, type, &p, inputs, count, &output);
+  if (y->dtype == ITG_DTYPE_U16 && a->kind != ITG_NORM_L2)
+    return itg_qnn_add(b, node, type, &p, inputs, count, &output);
   return add_wide(b, node, type, &p, inputs, count, &wide, y);
 }

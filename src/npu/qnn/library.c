@@ -129,8 +129,8 @@ static bool is_whole_library(const char *path) {
   return whole;
 }
 
-static itg_status open_shared_object(const char *directory, const char *file, itg_diagnostic *diagnostic,
-                                     itg_qnn_library *library) {
+itg_status itg_qnn_shared_object_open(const char *directory, const char *file, itg_diagnostic *diagnostic,
+                                      itg_qnn_library *library) {
   enum { CAPACITY = 32 };
   char(*folders)[512] = malloc(CAPACITY * sizeof folders[0]);
   ITG_TRY_MEMORY(folders, diagnostic);
@@ -218,7 +218,7 @@ itg_status itg_qnn_library_open(const char *directory, const char *file, const i
                                 itg_diagnostic *diagnostic, itg_qnn_library *out) {
   itg_qnn_library library = {0};
   const int saved = silence_stdout();
-  itg_status status = open_shared_object(directory, file, diagnostic, &library);
+  itg_status status = itg_qnn_shared_object_open(directory, file, diagnostic, &library);
   if (status == ITG_OK) status = choose_provider(&library, file, diagnostic);
   if (status == ITG_OK)
     status = itg_qnn_check(library.functions->log_create(on_log, ITG_QNN_LOG_WARN, &library.log), "logCreate", file,

@@ -22,6 +22,9 @@ typedef struct itg_qnn_library {
 // loader's own path (""). Fills at most `capacity` strings of 512 bytes; returns how many.
 size_t itg_qnn_search_path(const char *directory, char (*folders)[512], size_t capacity);
 
+// Finds and loads `file` alone: sets path and handle, which stays loaded. Errors: DEVICE (lists where it was looked for), MEMORY.
+ITG_MUST_USE itg_status itg_qnn_shared_object_open(const char *directory, const char *file, itg_diagnostic *diagnostic,
+                                                   itg_qnn_library *library);
 // Opens `file` ("libQnnHtp.so", "libQnnSaver.so") and creates log, backend and, for `target` (may be NULL), a device set to
 // that SoC (on x86-64; on a board the hardware decides). Errors: DEVICE (not found: lists where it was looked for; no entry
 // point; the vendor's own words), VERSION (core API too old or of another major).

@@ -233,6 +233,17 @@ typedef struct itg_qnn_provider {
 
 typedef itg_qnn_error (*itg_qnn_get_providers)(const itg_qnn_provider ***list, uint32_t *count);
 
+// Bytes of one element of a data type: its last two hexadecimal digits are the bits in decimal notation. 0 for others.
+static inline uint32_t itg_qnn_type_bytes(uint32_t data_type) {
+  switch (data_type & 0xff) {
+  case 0x08: return 1;
+  case 0x16: return 2;
+  case 0x32: return 4;
+  case 0x64: return 8;
+  default: return 0;
+  }
+}
+
 #define ITG_QNN_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " has another size in the vendor's ABI")
 #define ITG_QNN_AT(type, member, at) _Static_assert(offsetof(type, member) == (at), #type "." #member " lies elsewhere")
 ITG_QNN_SIZE(itg_qnn_scale_offset, 8);

@@ -143,3 +143,13 @@ itg_status itg_qnn_stored_parse(itg_span body, itg_diagnostic *diagnostic, itg_q
   *out = stored;
   return ITG_OK;
 }
+
+itg_status itg_qnn_stored_check_library(const itg_qnn_stored *stored, const itg_qnn_library *library,
+                                        itg_diagnostic *diagnostic) {
+  if (library->core.minor < stored->header.core_minor)
+    ITG_FAIL(diagnostic, ITG_ERROR_VERSION, library->path,
+             "the context was made with core API 2.%u (%s) and this library has 2.%u: compile with this library "
+             "(--qnn-dir) or install a newer one",
+             stored->header.core_minor, stored->header.build, library->core.minor);
+  return ITG_OK;
+}

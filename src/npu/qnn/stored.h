@@ -54,6 +54,9 @@ ITG_MUST_USE itg_status itg_qnn_stored_find(const itg_container *container, cons
                                             itg_diagnostic *diagnostic, itg_span *out);
 // Validates everything, also what the binary itself says about its target. Errors: FORMAT, VERSION, LIMIT, DEVICE, MEMORY.
 ITG_MUST_USE itg_status itg_qnn_stored_parse(itg_span body, itg_diagnostic *diagnostic, itg_qnn_stored *out);
+// Context binaries are backward, not forward compatible: VERSION when the library is older than the one that made it.
+ITG_MUST_USE itg_status itg_qnn_stored_check_library(const itg_qnn_stored *stored, const itg_qnn_library *library,
+                                                     itg_diagnostic *diagnostic);
 static inline void itg_qnn_stored_free(itg_qnn_stored *stored) { free(stored->inputs); }
 
 #endif
