@@ -91,11 +91,12 @@ typedef struct itg_text_box {
 
 typedef struct itg_text_options {
   double min_score;       // Of a box; 0.5 is usual.
-  int32_t max_resolution; // The longer side is brought down to this many pixels before detection; 736 is usual.
-  int slow_score;         // 1: mean over the outline's own polygon; 0 ("fast"): over its rectangle.
+  int32_t max_resolution; // The shorter side is brought down to this many pixels before detection; 736 is usual.
+  int slow_score;         // 1: mean over the outline and what it encloses; 0 ("fast"): over its rectangle.
 } itg_text_options;
 
-// OCR detection: boxes in reading order, malloc'ed (NULL when empty): free() them. No text is no error.
+// OCR detection: boxes in reading order, at most 1000, malloc'ed (NULL when empty): free() them. No text is no error, and a
+// picture with a side below 32 pixels has none.
 ITG_API ITG_MUST_USE itg_status itg_service_find_text(itg_service *service, const itg_image *image,
                                                       const itg_text_options *options, itg_diagnostic *diagnostic,
                                                       itg_text_box **boxes, size_t *count);
@@ -106,8 +107,8 @@ typedef struct itg_text_line {
   float score;
 } itg_text_line;
 
-// OCR recognition of `count` boxes: the lines with at least `min_score`, in the order of their boxes.
-// Free with itg_text_lines_free.
+// OCR recognition of `count` boxes: the lines that are more certain than `min_score`, in the order of their boxes (NULL
+// when empty). Free with itg_text_lines_free. Errors: LIMIT (more than 10000 boxes, or one of more than 100 million pixels).
 ITG_API ITG_MUST_USE itg_status itg_service_read_text(itg_service *service, const itg_image *image,
                                                       const itg_text_box *boxes, size_t count, double min_score,
                                                       itg_diagnostic *diagnostic, itg_text_line **lines,

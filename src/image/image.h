@@ -63,6 +63,11 @@ ITG_MUST_USE itg_status itg_resize_pillow(itg_image_view source, itg_resize_meth
 // target; a singular one gives the picture of the source's corner, as in OpenCV. Writes width*height*channels bytes.
 void itg_warp_affine(itg_image_view source, const double matrix[6], int32_t width, int32_t height, uint8_t *out);
 
+// Pillow's transform(PERSPECTIVE, BICUBIC): `map` brings a point of the target to the source,
+// ((m0 x + m1 y + m2) / w, (m3 x + m4 y + m5) / w) with w = m6 x + m7 y + 1. Writes width*height*channels bytes.
+void itg_warp_perspective_pillow(itg_image_view source, const double map[8], int32_t width, int32_t height,
+                                 uint8_t *out);
+
 // Grey of `count` RGB pixels. OpenCV: 15-bit weights .299 .587 .114; Pillow: 16-bit weights.
 void itg_grey_opencv(const uint8_t *rgb, size_t count, uint8_t *out);
 void itg_grey_pillow(const uint8_t *rgb, size_t count, uint8_t *out);

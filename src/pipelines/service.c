@@ -18,8 +18,8 @@ static const kind_entry kinds[ITG_SERVICE_KIND_COUNT] = {
     [ITG_SERVICE_FACE_RECOGNITION] = {"facial-recognition", "recognition", itg_open_face_recognition},
     [ITG_SERVICE_CLIP_VISUAL] = {"clip", "visual", itg_open_clip_visual},
     [ITG_SERVICE_CLIP_TEXTUAL] = {"clip", "textual", itg_open_clip_textual},
-    [ITG_SERVICE_OCR_DETECTION] = {"ocr", "detection", NULL},
-    [ITG_SERVICE_OCR_RECOGNITION] = {"ocr", "recognition", NULL},
+    [ITG_SERVICE_OCR_DETECTION] = {"ocr", "detection", itg_open_ocr_detection},
+    [ITG_SERVICE_OCR_RECOGNITION] = {"ocr", "recognition", itg_open_ocr_recognition},
 };
 
 static bool known(itg_service_kind kind) { return (unsigned)kind < ITG_SERVICE_KIND_COUNT; }

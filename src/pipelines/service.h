@@ -40,6 +40,10 @@ ITG_MUST_USE itg_status itg_open_clip_visual(const char *folder, const itg_netwo
                                              itg_diagnostic *diagnostic, itg_service *service);
 ITG_MUST_USE itg_status itg_open_clip_textual(const char *folder, const itg_network_source *source,
                                               itg_diagnostic *diagnostic, itg_service *service);
+ITG_MUST_USE itg_status itg_open_ocr_detection(const char *folder, const itg_network_source *source,
+                                               itg_diagnostic *diagnostic, itg_service *service);
+ITG_MUST_USE itg_status itg_open_ocr_recognition(const char *folder, const itg_network_source *source,
+                                                 itg_diagnostic *diagnostic, itg_service *service);
 
 // "<folder>/<name>" into `path`. Errors: LIMIT (too long).
 enum { ITG_SERVICE_PATH = 4096 };

@@ -4,7 +4,7 @@
   image_oracle.py OUT_DIR COUNT SEED
 
 Writes OUT_DIR/pixels.bin: records of six 32-bit integers (operation, channels, width, height, target width, target height), for a
-warp six doubles, the source pixels and the target pixels. Operations: 0 to 6 are itg_resize_method, 7 a warp.
+warp six doubles, the source pixels and the target pixels. Operations: 0 to 6 are itg_resize_method, 7 a warp, 8 Pillow's perspective transform (eight doubles instead of six).
 OUT_DIR/N.jpg, N.png, N.webp and N.bin: encoded pictures and their RGB pixels.
 """
 import io
@@ -21,8 +21,8 @@ PILLOW = [Image.NEAREST, Image.BOX, Image.BILINEAR, Image.HAMMING, Image.BICUBIC
 
 def pixels(random, count, file):
     for i in range(count):
-        operation, channels = i % 8, 1 if random.random() < 0.4 else 3
-        width, height, to_width, to_height = (int(v) for v in random.integers(1, 300 if i % 40 < 8 else 70, 4))
+        operation, channels = i % 9, 1 if random.random() < 0.4 else 3
+        width, height, to_width, to_height = (int(v) for v in random.integers(1, 300 if i % 45 < 9 else 70, 4))
         if random.random() < 0.1:
             to_width, to_height = width * 2, height * 2
         if random.random() < 0.1:
@@ -40,6 +40,18 @@ def pixels(random, count, file):
             c, s = scale * np.cos(angle), scale * np.sin(angle)
             matrix = np.array([[c, -s, random.uniform(-60, 160)], [s, c, random.uniform(-60, 160)]])
             target = cv2.warpAffine(source, matrix, (to_width, to_height))
+            extra = matrix.tobytes()
+        elif operation == 8:
+            # Corners of the target lie near those of a part of the source.
+            u = random.uniform(-0.3, 1.3, (4, 2)) * 0.4 + [[0, 0], [1, 0], [1, 1], [0, 1]] * np.array([0.7, 0.7])
+            u *= [width, height]
+            corners = [(0, 0), (to_width, 0), (to_width, to_height), (0, to_height)]
+            rows = []
+            for (x, y), (a, b) in zip(corners, u):
+                rows += [[x, y, 1, 0, 0, 0, -a * x, -a * y], [0, 0, 0, x, y, 1, -b * x, -b * y]]
+            matrix = np.linalg.lstsq(np.array(rows, float), u.reshape(-1), rcond=None)[0]
+            target = np.array(Image.fromarray(source).transform((to_width, to_height), Image.Transform.PERSPECTIVE, matrix.tolist(),
+                                                                Image.Resampling.BICUBIC))
             extra = matrix.tobytes()
         elif operation == 0:
             target = cv2.resize(source, (to_width, to_height))

@@ -22,7 +22,7 @@ static int make_pictures(void **state) {
   if (!mkdtemp(folder)) return -1;
   const char *count = getenv("ITG_ORACLE_COUNT"), *seed = getenv("ITG_ORACLE_SEED");
   snprintf(command, sizeof command, "'%s' '%s/tests/real/image_oracle.py' '%s' %d %d", oracle_python(), ITG_SOURCE_DIR,
-           folder, count ? atoi(count) : 2400, seed ? atoi(seed) : 1);
+           folder, count ? atoi(count) : 2700, seed ? atoi(seed) : 1);
   return system(command) == 0 ? 0 : -1;
 }
 
@@ -46,20 +46,22 @@ static void pixels_equal_opencv_and_pillow(void **state) {
   itg_mapped_file file;
   snprintf(path, sizeof path, "%s/pixels.bin", folder);
   assert_int_equal(itg_mapped_file_open(path, NULL, &file), ITG_OK);
-  size_t cases[8] = {0}, pixels = 0;
+  size_t cases[9] = {0}, pixels = 0;
   for (itg_span rest = file.bytes; rest.size;) {
     int32_t head[6];
-    double matrix[6];
+    double matrix[8];
     memcpy(head, take(&rest, sizeof head), sizeof head);
-    if (head[0] == 7) memcpy(matrix, take(&rest, sizeof matrix), sizeof matrix);
+    const size_t numbers = head[0] == 7 ? 6 : head[0] == 8 ? 8 : 0;
+    memcpy(matrix, take(&rest, numbers * sizeof *matrix), numbers * sizeof *matrix);
     const size_t size = (size_t)head[2] * (size_t)head[3] * (size_t)head[1];
     const size_t to_size = (size_t)head[4] * (size_t)head[5] * (size_t)head[1];
     const itg_image source = {head[2], head[3], head[1], (uint8_t *)take(&rest, size)};
     const uint8_t *expected = take(&rest, to_size);
     itg_image target = {0};
-    if (head[0] == 7) {
+    if (numbers) {
       assert_int_equal(itg_image_create(head[4], head[5], head[1], NULL, &target), ITG_OK);
-      itg_warp_affine(itg_image_view_of(&source), matrix, head[4], head[5], target.pixels);
+      (numbers == 6 ? itg_warp_affine : itg_warp_perspective_pillow)(itg_image_view_of(&source), matrix, head[4],
+                                                                     head[5], target.pixels);
     } else {
       assert_int_equal(itg_image_resize(&source, (itg_resize_method)head[0], head[4], head[5], NULL, &target), ITG_OK);
     }
@@ -67,13 +69,13 @@ static void pixels_equal_opencv_and_pillow(void **state) {
     for (size_t i = 0; i < to_size; i++) different += target.pixels[i] != expected[i];
     if (different)
       fail_msg("%s, %d channels, %dx%d -> %dx%d: %zu of %zu values differ",
-               head[0] == 7 ? "warp" : itg_resize_method_name((itg_resize_method)head[0]), head[1], head[2], head[3],
+               numbers ? "warp" : itg_resize_method_name((itg_resize_method)head[0]), head[1], head[2], head[3],
                head[4], head[5], different, to_size);
     cases[head[0]]++;
     pixels += to_size;
     itg_image_free(&target);
   }
-  for (int i = 0; i < 8; i++) assert_true(cases[i] > 0);
+  for (int i = 0; i < 9; i++) assert_true(cases[i] > 0);
   printf("%zu values of %zu pictures an operation, none differs\n", pixels, cases[0]);
   itg_mapped_file_close(&file);
 }
