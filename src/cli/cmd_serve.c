@@ -1,5 +1,4 @@
 // intaglio serve: answers over HTTP until it is told to stop.
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/serving.h"
 #include "server/compiling.h"
 #include "server/health.h"
 #include "server/immich.h"
@@ -15,6 +15,8 @@
 
 static const cli_option options[] = {
     {"immich", 0, NULL, "the contract of Immich's machine-learning service"},
+    {"openai", 0, "MODEL.itg", "OpenAI's chat completions API over this compiled language model (port 8080)"},
+    {"model-name", 0, "NAME", "of --openai in requests and answers (default: the file's name)"},
     {"models", 0, "DIR", "folder of models, as Immich lays it out (default: $MACHINE_LEARNING_CACHE_FOLDER, /cache)"},
     {"host", 0, "ADDRESS", "address to listen on (default: $IMMICH_HOST, or [::], which is all of IPv6 and IPv4)"},
     {"port", 0, "N", "port to listen on (default: $IMMICH_PORT, or 3003); 0 takes a free one, which the log names"},
@@ -207,18 +209,6 @@ static int read_arguments(serve_run *run) {
 
 // ---- running ----
 
-static int wait_for_end(void) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGHUP);
-  int number = 0;
-  sigwait(&signals, &number);
-  pthread_sigmask(SIG_UNBLOCK, &signals, NULL); // A second one ends at once.
-  return number;
-}
-
 static itg_status serve(serve_run *run, itg_diagnostic *diagnostic) {
   itg_compile_service *compiling = NULL;
   itg_models *models = NULL;
@@ -233,7 +223,7 @@ static itg_status serve(serve_run *run, itg_diagnostic *diagnostic) {
             run->models.folder);
     for (size_t i = 0; i < run->settings.preload_count; i++)
       itg_models_preload(models, run->settings.preloads[i].kind, run->settings.preloads[i].model);
-    wait_for_end();
+    cli_wait_for_end();
     itg_log(ITG_LOG_INFO, "stopping: finishing what was asked for");
     itg_models_cancel(models);
   }
@@ -252,18 +242,14 @@ static int run_serve(const cli_arguments *arguments) {
     const itg_status health = itg_health_check((uint16_t)run.settings.port, HEALTH_SECONDS, &why);
     return health == ITG_OK ? CLI_OK : cli_fail(&why);
   }
-  if (!cli_has(arguments, "immich")) return cli_usage_error("serve needs --immich; see intaglio serve --help");
+  if (cli_has(arguments, "openai")) return cli_serve_openai(arguments);
+  if (!cli_has(arguments, "immich"))
+    return cli_usage_error("serve needs --immich or --openai MODEL.itg; see intaglio serve --help");
   const ssize_t length = readlink("/proc/self/exe", run.program, sizeof run.program - 1);
   if (length <= 0) return cli_usage_error("cannot find this program's own file; is /proc mounted?");
   int code = read_arguments(&run);
   if (code == CLI_OK) {
-    sigset_t signals; // Threads inherit the mask, so the signals reach the one that waits for them.
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    cli_hold_signals();
     itg_log_set_level(run.settings.log_level);
     if (serve(&run, &why) != ITG_OK) code = cli_fail(&why);
   }
@@ -273,12 +259,14 @@ static int run_serve(const cli_arguments *arguments) {
 
 const cli_command cli_serve = {
     .name = "serve",
-    .arguments = "--immich [options]",
-    .summary = "answer over HTTP as Immich's machine-learning service does",
+    .arguments = "--immich | --openai MODEL.itg [options]",
+    .summary = "answer over HTTP: Immich's machine-learning service, or OpenAI's chat completions",
     .details =
         "GET / is a status page in a browser, GET /status the same as JSON, GET /metrics for Prometheus.\n"
         "Models are opened when they are first asked for: the compiled file (.itg) where there is one, otherwise the "
         "float model (.onnx) on the CPU, which is compiled in the background when --calibration is given.\n"
+        "With --openai: POST /v1/chat/completions (also streamed), GET /v1/models, GET /health; images as data URLs. "
+        "--workers is the number of conversations answered at the same time (default 1).\n"
         "The environment variables of Immich's own container are understood; options come before them.\n"
         "SIGTERM finishes the requests that were taken; a second one ends at once.",
     CLI_OPTIONS(options),

@@ -91,7 +91,7 @@ typedef struct cli_command {
 
 extern const cli_command cli_compile, cli_run, cli_compare, cli_inspect, cli_bench, cli_export, cli_serve, cli_pull,
     cli_doctor;
-extern const cli_command cli_version;
+extern const cli_command cli_chat, cli_version;
 extern const cli_command *const cli_commands[];
 extern const size_t cli_command_count;
 

@@ -3,8 +3,9 @@
 
 #include "cli/commands.h"
 
-const cli_command *const cli_commands[] = {&cli_compile, &cli_run,   &cli_compare, &cli_inspect, &cli_bench,
-                                           &cli_export,  &cli_serve, &cli_pull,    &cli_doctor,  &cli_version};
+const cli_command *const cli_commands[] = {&cli_compile, &cli_run,    &cli_compare, &cli_inspect,
+                                           &cli_bench,   &cli_export, &cli_serve,   &cli_pull,
+                                           &cli_doctor,  &cli_chat,   &cli_version};
 const size_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
 
 static int unknown_command(const char *word) {
