@@ -218,7 +218,7 @@ static inline void harness_run(harness *h, harness_random *r, const itg_kernel *
     return;
   }
   enum { MAX_RANGES = 16 };
-  size_t cut[MAX_RANGES + 1], order[MAX_RANGES];
+  size_t cut[MAX_RANGES + 1], order[MAX_RANGES] = {0};
   const size_t ranges = units < 2 ? 1 : (size_t)random_between(r, 2, units < MAX_RANGES ? (int64_t)units : MAX_RANGES);
   for (size_t i = 0; i <= ranges; i++) cut[i] = i * units / ranges;
   for (size_t i = 1; i < ranges; i++) cut[i] = (size_t)random_between(r, (int64_t)cut[i - 1], (int64_t)cut[i + 1]);

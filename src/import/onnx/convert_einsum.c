@@ -144,7 +144,7 @@ static itg_status join(itg_onnx_importer *importer, const bool needed[256], term
 // Without "->" the output has the dimensions under "..." and then, in alphabetical order, the labels that occur once.
 static void implicit_output(const term *terms, size_t count, int dots, term *out) {
   out->rank = 0;
-  for (int k = dots; k > 0; k--) out->labels[out->rank++] = (uint8_t)(ELLIPSIS + k - 1);
+  for (int k = dots; k > 0 && out->rank < ITG_MAX_RANK; k--) out->labels[out->rank++] = (uint8_t)(ELLIPSIS + k - 1);
   for (int c = 'A'; c <= 'z'; c++) {
     int uses = 0;
     for (size_t i = 0; i < count; i++) uses += find(&terms[i], (uint8_t)c) >= 0;

@@ -1,0 +1,20 @@
+# Cross-building for 64-bit ARM Linux with Debian's cross-compiler and the folder of arm64 packages that tools/make_aarch64_root
+# unpacks. What was built runs under qemu-user, so that ctest works as usual.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+if(DEFINED ENV{INTAGLIO_CACHE})
+  set(root "$ENV{INTAGLIO_CACHE}/aarch64-root")
+else()
+  set(root "$ENV{HOME}/.cache/intaglio/aarch64-root")
+endif()
+set(CMAKE_SYSROOT "${root}")
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(ENV{PKG_CONFIG_LIBDIR} "${root}/usr/lib/aarch64-linux-gnu/pkgconfig:${root}/usr/share/pkgconfig")
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${root}")
+# libjpeg, curl and others need libraries that only the root has.
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${root}/usr/lib/aarch64-linux-gnu:${root}/lib/aarch64-linux-gnu")
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L "${root}")
