@@ -178,6 +178,68 @@ ITG_API ITG_MUST_USE itg_status itg_compiler_compile(itg_compiler *compiler, con
                                                      const char *output, itg_diagnostic *diagnostic,
                                                      itg_compile_result *result);
 
+// ---- language and vision-language models ----
+
+// 1 for what itg_language_compile takes: a folder with a config.json (safetensors beside it) or a GGUF file.
+ITG_API int itg_is_language_model(const char *path);
+
+typedef struct itg_language_options {
+  size_t struct_size;    // sizeof(itg_language_options)
+  const char *precision; // "a16w8" (default when NULL) or "a16w4".
+  const char *recipe; // Path of a recipe file; its rules come after the built-in ones of language models. May be NULL.
+  const char *calibration; // A text file, or a .json list of conversations (docs/FORMATS.md). Needed.
+  const char
+      *judge; // Likewise, held out for the accuracy record; NULL: the calibration samples, and the record says so.
+  int weight_block;   // "a16w4": LPBQ blocks of 16, 32 (default) or 64 weights; 0: one scale a channel.
+  int cache_bits;     // Of keys and values: 8 (default) or 16.
+  int context_length; // Positions that the compiled caches hold; 0: 2048, or what the model was trained for.
+  int block_length;   // Rows of a run at most; 0: 128.
+  int sample_length;  // Tokens of a window of text; 0: 512.
+  int calibration_limit, judge_limit; // Windows (or conversations) used at most; 0: 16 and 64.
+  int thread_count;                   // 0: one a processor.
+  int allow_collapse;                 // Write the file even when the result lost what the model could do.
+  itg_progress_function progress;     // May be NULL.
+  void *progress_context;
+} itg_language_options;
+ITG_API void itg_language_options_default(itg_language_options *options);
+
+// One graph of the file.
+typedef struct itg_language_part {
+  const char *role;      // "decoder", "embedding", "vision"
+  size_t constant_bytes; // Of weights and tables, without those that another part has as well.
+  double compile_seconds;
+} itg_language_part;
+
+// Token by token against the float model, on the judged samples. NaN where there is nothing to measure.
+typedef struct itg_language_accuracy {
+  size_t tokens;
+  double float_perplexity, integer_perplexity, perplexity_ratio;
+  double divergence_mean, divergence_999; // KL(float || integer), natural logarithm: mean, and the 99.9th percentile.
+  double top1_agreement;
+  size_t image_tokens;                        // Of the judged pictures.
+  double image_cosine_mean, image_cosine_low; // Of the encoder's tokens: mean and the lowest hundredth.
+} itg_language_accuracy;
+
+typedef struct itg_language_result {
+  itg_language_part parts[3];
+  size_t part_count;
+  itg_language_accuracy accuracy;
+  size_t file_bytes, peak_memory_bytes;
+  size_t calibration_count, judge_count, calibration_tokens;
+  int judged_on_calibration, collapsed;
+  double total_seconds, judge_seconds;
+  char *json; // The report (docs/FORMATS.md, "report of a language model"); itg_language_result_free.
+} itg_language_result;
+
+// Compiles a checkpoint into one .itg whose graphs are the decoder, the token embedding and, where there is one, the vision
+// encoder; config, tokenizer and chat template are stored beside them. One layer's weights are in memory at a time.
+// Errors: those of reading (every unknown key, architecture or tensor is named), ARGUMENT, IO, QUANTIZATION (collapse: the
+// perplexity is more than 1.5 times the float one), CANCELLED, MEMORY. `result` may be NULL.
+ITG_API ITG_MUST_USE itg_status itg_language_compile(const char *model, const itg_language_options *options,
+                                                     const char *output, itg_diagnostic *diagnostic,
+                                                     itg_language_result *result);
+ITG_API void itg_language_result_free(itg_language_result *result);
+
 // ---- comparing ----
 
 typedef struct itg_compare_options {

@@ -155,7 +155,8 @@ ITG_API size_t itg_session_position(const itg_session *session);
 // Errors: ARGUMENT (no memory, rows out of range), LIMIT (the caches would overflow).
 ITG_API ITG_MUST_USE itg_status itg_session_set_block(itg_session *session, size_t rows, itg_block_outputs outputs,
                                                       itg_diagnostic *diagnostic);
-// Forgets everything from `position` on; 0 forgets all. Errors: ARGUMENT (no memory, or a position that was not reached).
+// Forgets everything from `position` on; 0 forgets all but what the file itself has put into the caches (a baked prefix): a new
+// session begins behind that. Errors: ARGUMENT (no memory, or a position that was not reached).
 ITG_API ITG_MUST_USE itg_status itg_session_rewind(itg_session *session, size_t position, itg_diagnostic *diagnostic);
 
 // One step of the plan, for profiles and `inspect`.

@@ -140,6 +140,10 @@ typedef struct slot {
   itg_interpreter_state *state;
   void **inputs;
   const itg_statistics *statistics;
+  const itg_sample_source *samples;
+  const itg_sequence_hooks *hooks;
+  size_t sample;        // Index of the running one.
+  int64_t rows, length; // Rows that count, and rows that there are; 0: all count.
   bool second_pass;
   const itg_tensor *not_finite;
   itg_status status;
@@ -148,6 +152,8 @@ typedef struct slot {
   const int64_t *offset;
   float *low, *high;
   double *sum, *squares;
+  float *more; // Of one more block of a tensor; room for two values of the widest tensor's channels.
+  double *more_sums;
   // Second pass, all samples of the slot.
   uint64_t *histograms; // [entries][bins]
   uint32_t *scratch;
@@ -158,20 +164,50 @@ static int64_t element_count(const itg_tensor *tensor) {
   return itg_shape_count(&tensor->shape, &count) ? (int64_t)count : 0;
 }
 
+// Elements of a tensor that count for the running sample: `blocks` runs of `count`, `step` apart, from `first` on.
+typedef struct counted {
+  int64_t first, count, step, blocks;
+} counted;
+
+static counted counted_elements(const slot *s, const itg_tensor *tensor) {
+  const itg_shape *shape = &tensor->shape;
+  const int64_t total = element_count(tensor);
+  if (s->rows == 0 || shape->rank < 3 || shape->dims[1] != s->length) return (counted){0, total, total, 1};
+  const int64_t step = total / shape->dims[0], row = step / s->length, skipped = s->hooks->skipped;
+  return (counted){skipped * row, (s->rows - skipped) * row, step, shape->dims[0]};
+}
+
+static void merge_channels(slot *s, int64_t o, int64_t channels, const float *values, int64_t count) {
+  float *low = s->more, *high = low + channels;
+  itg_observe_channels(values, count / channels, channels, low, high, s->more_sums, s->more_sums + channels);
+  for (int64_t c = 0; c < channels; c++) {
+    s->low[o + c] = fminf(s->low[o + c], low[c]);
+    s->high[o + c] = fmaxf(s->high[o + c], high[c]);
+    s->sum[o + c] += s->more_sums[c];
+    s->squares[o + c] += s->more_sums[channels + c];
+  }
+}
+
 static bool observe(void *context, const itg_tensor *tensor, const void *data) {
   slot *s = context;
+  if (s->hooks->keep && !s->second_pass) s->hooks->keep(s->samples->context, s->sample, tensor, data);
   const itg_tensor_statistics *entry = find(s->statistics, tensor);
   if (!entry) return true;
   const size_t i = (size_t)(entry - s->statistics->entries);
-  const int64_t count = element_count(tensor);
-  if (s->second_pass) {
-    itg_observe_histogram(data, count, entry->low, entry->high, ITG_HISTOGRAM_BINS,
-                          s->histograms + i * ITG_HISTOGRAM_BINS, s->scratch);
-    return true;
-  }
+  const counted part = counted_elements(s, tensor);
   const int64_t o = s->offset[i], channels = entry->channels;
-  itg_observe_channels(data, count / channels, channels, s->low + o, s->high + o, s->sum + o, s->squares + o);
-  for (int64_t c = 0; c < channels; c++) {
+  for (int64_t b = 0; b < part.blocks; b++) {
+    const float *values = (const float *)data + b * part.step + part.first;
+    if (s->second_pass)
+      itg_observe_histogram(values, part.count, entry->low, entry->high, ITG_HISTOGRAM_BINS,
+                            s->histograms + i * ITG_HISTOGRAM_BINS, s->scratch);
+    else if (b == 0)
+      itg_observe_channels(values, part.count / channels, channels, s->low + o, s->high + o, s->sum + o,
+                           s->squares + o);
+    else
+      merge_channels(s, o, channels, values, part.count);
+  }
+  for (int64_t c = 0; c < channels && !s->second_pass; c++) {
     if (!isfinite(s->sum[o + c]) || !isfinite(s->low[o + c]) || !isfinite(s->high[o + c])) {
       s->not_finite = tensor;
       return false;
@@ -189,7 +225,8 @@ static void combine(itg_statistics *statistics, const slot *s) {
   for (size_t i = 0; i < statistics->count; i++) {
     itg_tensor_statistics *entry = &statistics->entries[i];
     const int64_t o = s->offset[i];
-    const int64_t count = element_count(statistics->tensors[i]);
+    const counted part = counted_elements(s, statistics->tensors[i]);
+    const int64_t count = part.count * part.blocks;
     for (int64_t c = 0; c < entry->channels; c++) {
       entry->channel_low[c] = fminf(entry->channel_low[c], s->low[o + c]);
       entry->channel_high[c] = fmaxf(entry->channel_high[c], s->high[o + c]);
@@ -223,6 +260,7 @@ static void add_histograms(itg_statistics *statistics, const slot *s) {
 typedef struct run_context {
   const itg_graph *graph;
   const itg_sample_source *samples;
+  itg_sequence_hooks hooks;
   itg_pool *pool;
   itg_progress_function progress;
   void *progress_context;
@@ -240,13 +278,19 @@ static itg_status make_slots(run_context *run, itg_arena *arena, itg_diagnostic 
   ITG_TRY_MEMORY(offset, diagnostic);
   for (size_t i = 1; i < statistics->count; i++) offset[i] = offset[i - 1] + statistics->entries[i - 1].channels;
   const size_t channels = (size_t)statistics->channel_total;
+  size_t widest = 0;
+  for (size_t i = 0; i < statistics->count; i++)
+    widest = (size_t)statistics->entries[i].channels > widest ? (size_t)statistics->entries[i].channels : widest;
   for (size_t t = 0; t < run->slot_count; t++) {
     slot *s = &run->slots[t];
-    *s = (slot){.statistics = statistics, .offset = offset};
+    *s = (slot){.statistics = statistics, .offset = offset, .samples = run->samples, .hooks = &run->hooks};
     s->low = itg_arena_array(arena, channels, sizeof s->low[0]);
     s->high = itg_arena_array(arena, channels, sizeof s->high[0]);
     s->sum = itg_arena_array(arena, channels, sizeof s->sum[0]);
     s->squares = itg_arena_array(arena, channels, sizeof s->squares[0]);
+    s->more = itg_arena_array(arena, 2 * widest, sizeof s->more[0]);
+    s->more_sums = itg_arena_array(arena, 2 * widest, sizeof s->more_sums[0]);
+    ITG_TRY_MEMORY(s->more && s->more_sums, diagnostic);
     s->histograms = itg_arena_array(arena, statistics->count * ITG_HISTOGRAM_BINS, sizeof s->histograms[0]);
     s->scratch = itg_arena_array(arena, ITG_OBSERVE_LANES * ITG_HISTOGRAM_BINS, sizeof s->scratch[0]);
     s->inputs = itg_arena_array(arena, (size_t)run->graph->input_count, sizeof s->inputs[0]);
@@ -276,8 +320,14 @@ static itg_status run_pass(run_context *run, bool second_pass, itg_diagnostic *d
   for (size_t t = 0; t < run->slot_count; t++) run->slots[t].second_pass = second_pass;
   for (size_t begin = 0; begin < total; begin += run->slot_count) {
     const size_t count = total - begin < run->slot_count ? total - begin : run->slot_count;
-    for (size_t t = 0; t < count; t++)
-      ITG_TRY(run->samples->read(run->samples->context, begin + t, run->slots[t].inputs, diagnostic));
+    for (size_t t = 0; t < count; t++) {
+      slot *s = &run->slots[t];
+      s->sample = begin + t;
+      ITG_TRY(run->samples->read(run->samples->context, s->sample, s->inputs, diagnostic));
+      if (!run->hooks.rows) continue;
+      s->rows = run->hooks.rows(run->samples->context, s->sample);
+      s->length = run->graph->inputs[0]->shape.rank > 1 ? run->graph->inputs[0]->shape.dims[1] : 0;
+    }
     itg_parallel_for(run->pool, count, run_slot, run->slots);
     for (size_t t = 0; t < count; t++) {
       if (run->slots[t].status != ITG_OK) return slot_failure(&run->slots[t], begin + t, diagnostic);
@@ -409,4 +459,11 @@ itg_status itg_calibrate_and_equalize(itg_graph *graph, const itg_equalization *
                      .progress = progress,
                      .progress_context = progress_context};
   return calibrate(&run, graph, diagnostic, out);
+}
+
+itg_status itg_calibrate_sequences(const itg_graph *graph, const itg_sample_source *samples,
+                                   const itg_sequence_hooks *hooks, itg_pool *pool, itg_diagnostic *diagnostic,
+                                   itg_statistics **out) {
+  run_context run = {.graph = graph, .samples = samples, .hooks = *hooks, .pool = pool};
+  return calibrate(&run, NULL, diagnostic, out);
 }

@@ -37,6 +37,19 @@ typedef struct itg_sample_source {
 ITG_MUST_USE itg_status itg_calibrate(const itg_graph *graph, const itg_sample_source *samples, itg_pool *pool,
                                       itg_progress_function progress, void *progress_context,
                                       itg_diagnostic *diagnostic, itg_statistics **out);
+// What calibration over sequences needs beside the samples. Functions get the samples' context.
+typedef struct itg_sequence_hooks {
+  // How many rows of sample `index` there are, the first `skipped` included, which do not count: of tensors [1,T,..] and
+  // [H,T,..] with the T of input 0 only the others are measured.
+  int64_t (*rows)(void *context, size_t index);
+  int64_t skipped;
+  // Receives every activation of every sample once; called from several threads, each with its own sample.
+  void (*keep)(void *context, size_t index, const itg_tensor *tensor, const void *data);
+} itg_sequence_hooks;
+// itg_calibrate for sequences that need not fill the graph's rows. Errors: as above.
+ITG_MUST_USE itg_status itg_calibrate_sequences(const itg_graph *graph, const itg_sample_source *samples,
+                                                const itg_sequence_hooks *hooks, itg_pool *pool,
+                                                itg_diagnostic *diagnostic, itg_statistics **out);
 // What the graph gets besides statistics.
 typedef struct itg_equalization {
   int32_t operand_bits;        // 8 or 16: what convolutions and fully connected layers will read.
@@ -44,7 +57,7 @@ typedef struct itg_equalization {
   itg_methods_off methods_off; // STREAM_REBASING, SCALE_MIGRATION.
 } itg_equalization;
 
-// The same, and makes channels alike in between: streams are re-based (rebase_streams.h), scales and shifts migrate into weights
+// itg_calibrate that makes channels alike in between: streams are re-based (rebase_streams.h), scales and shifts migrate into weights
 // (migrate_scales.h). The graph changes, the statistics are those of the changed graph. Gains of streams are powers of two
 // and so scale what the first pass found exactly; when scales migrate, the first pass is repeated. After an error the
 // graph is of no more use: destroy it. Errors: as above.

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "cli/language.h"
 #include "cli/source.h"
+#include "intaglio/compiler.h"
 
 static const cli_option options[] = {
     {"output", 'o', "FILE", "the compiled file (.itg) to write"},
@@ -37,6 +39,12 @@ static const cli_option options[] = {
      "each; it still runs on any CPU"},
     CLI_OPTION_QNN_DIR,
     {"recipe", 0, "FILE", "a recipe (JSON) instead of the precision's built-in one"},
+    {"weight-block", 0, "N",
+     "language models at a16w4: weights that share a scale (LPBQ), 16, 32 (default) or 64; 0: a channel"},
+    {"cache-bits", 0, "N", "language models: bits of cached keys and values, 8 (default) or 16"},
+    {"context", 0, "N", "language models: positions that the caches hold (default 2048)"},
+    {"sample-length", 0, "N", "language models: tokens of a window of calibration text (default 512)"},
+    {"judge-limit", 0, "N", "language models: at most N windows or conversations judge (default 64)"},
     {"report", 0, "FILE.html", "write the accuracy report"},
     {"ablate", 0, NULL, "also measure what each method bought: builds the program once without each of them"},
     {"allow-collapse", 0, NULL, "write the file even when the result lost what the model could do"},
@@ -177,8 +185,10 @@ static int run_compile(const cli_arguments *arguments) {
     return cli_usage_error("%s exists and is no compiled file; remove it first, or choose another name for -o",
                            cli_get(arguments, "output"));
   if (!cli_has(arguments, "calibration"))
-    return cli_usage_error("compile needs --calibration: a folder of pictures or INPUT=FILE.npy; ranges of "
-                           "activations cannot be known without samples");
+    return cli_usage_error(
+        "compile needs --calibration: a folder of pictures, INPUT=FILE.npy, or text or conversations for a "
+        "language model; ranges of activations cannot be known without samples");
+  if (itg_is_language_model(arguments->positional[0])) return cli_compile_language(arguments);
   compile_run run = {.arguments = arguments};
   run.calibration = cli_get_all(arguments, "calibration", &run.calibration_count);
   run.judge = cli_get_all(arguments, "judge", &run.judge_count);

@@ -365,6 +365,19 @@ static itg_status infer_rope(const itg_node *node, itg_diagnostic *diagnostic) {
   return set_output(node, 0, &x->shape, diagnostic);
 }
 
+// Both prefixes or none; fewer rows than the caches.
+static itg_status check_prefix(const itg_node *node, const itg_attention_shape *shape, itg_diagnostic *diagnostic) {
+  const itg_tensor *k = itg_node_input(node, ITG_ATTENTION_K_PREFIX), *v = itg_node_input(node, ITG_ATTENTION_V_PREFIX);
+  if (!k && !v) return ITG_OK;
+  if (!k || !v || !itg_shape_equal(&k->shape, &v->shape) || k->shape.rank != 3 || k->shape.dims[0] != shape->groups ||
+      k->shape.dims[2] != shape->dim || k->shape.dims[1] < 1 || k->shape.dims[1] >= shape->context)
+    FAIL_SHAPE("the prefixes must be two constants of one shape [G,P,D] with P below the context");
+  if (!k->data || !v->data || k->dtype != node->inputs[ITG_ATTENTION_K]->dtype ||
+      v->dtype != node->inputs[ITG_ATTENTION_V]->dtype)
+    ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the prefixes must be constants of the caches' types");
+  return ITG_OK;
+}
+
 static itg_status infer_q_attention(const itg_node *node, itg_diagnostic *diagnostic) {
   const itg_tensor *q, *new_row, *cache;
   ITG_TRY(activation(node, ITG_ATTENTION_Q, diagnostic, &q));
@@ -377,6 +390,7 @@ static itg_status infer_q_attention(const itg_node *node, itg_diagnostic *diagno
   }
   itg_attention_shape shape;
   ITG_TRY(itg_infer_attention_shape(node, diagnostic, &shape));
+  ITG_TRY(check_prefix(node, &shape, diagnostic));
   return set_output(node, 0, &q->shape, diagnostic);
 }
 

@@ -34,6 +34,8 @@
 //                are constants or graph inputs (values beyond +-2^30 count as +-2^30).
 //   Q_ATTENTION  0 q [1,T,H*D] u8/u16   1 k [1,T,G*D] u8/u16   2 v [1,T,G*D] u8/u16   3 k cache [G,C,D]   4 v cache [G,C,D]
 //                5 position s32 [1], 0 .. C - T. The caches are states (itg_tensor_is_state) in the encodings of k and v.
+//                (6 k prefix [G,P,D]   7 v prefix [G,P,D]: constants in the caches' codes; what rows 0 .. P - 1 of the caches hold
+//                from the beginning, so that the first run is at position P; the same P in all attentions of a graph)
 //   Q_EMBEDDING  0 ids s32/s64   1 rows s8 [V,D]   2 multiplier [V]   3 shift [V];  RQ(row code; row's M)
 //   MAX_POOL, RESHAPE, TRANSPOSE, CONCAT, SLICE, GATHER*, PAD (code), EXPAND, TILE, DEPTH_TO_SPACE, SPACE_TO_DEPTH, MIN,
 //   MAX, IDENTITY move or compare codes: all activations of such a node have the same encoding.

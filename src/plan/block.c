@@ -48,12 +48,15 @@ static itg_status find_attention(const itg_plan *plan, itg_diagnostic *diagnosti
     const int64_t rows = node->inputs[ITG_ATTENTION_Q]->shape.dims[1];
     const int64_t capacity = node->inputs[ITG_ATTENTION_K_CACHE]->shape.dims[1];
     const itg_tensor *position = node->inputs[ITG_ATTENTION_POSITION];
-    if (info->rows && (info->rows != rows || info->capacity != capacity || info->position != position))
+    const itg_tensor *baked = itg_node_input(node, ITG_ATTENTION_K_PREFIX);
+    const int64_t prefix = baked ? baked->shape.dims[1] : 0;
+    if (info->rows &&
+        (info->rows != rows || info->capacity != capacity || info->position != position || info->prefix != prefix))
       ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "its block, cache or position is not that of %s",
                plan->steps[info->tail - 1].node->name);
     if (!position->is_input)
       ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, node->name, "the position %s must be a graph input", position->name);
-    *info = (itg_block_info){.rows = rows, .capacity = capacity, .tail = i + 1, .position = position};
+    *info = (itg_block_info){.rows = rows, .capacity = capacity, .prefix = prefix, .tail = i + 1, .position = position};
   }
   return ITG_OK;
 }

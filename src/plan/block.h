@@ -12,6 +12,7 @@
 typedef struct itg_block_info {
   int64_t rows;               // T; 0: the graph has no states.
   int64_t capacity;           // C: positions that the caches hold.
+  int64_t prefix;             // P: positions that are in them from the beginning.
   size_t tail;                // Index of the first step after the last attention.
   const itg_tensor *position; // The graph input that counts the cached positions.
 } itg_block_info;

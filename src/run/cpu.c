@@ -144,6 +144,25 @@ static itg_status prepare_blocks(cpu_state *state, itg_diagnostic *diagnostic) {
   return itg_plan_block_steps(plan, &state->block, 1, diagnostic, state->single);
 }
 
+// Rows 0 .. P - 1 of the caches; no run writes there.
+static void fill_prefix(const itg_tensor *prefix, const itg_tensor *cache, uint8_t *to) {
+  const size_t row = (size_t)cache->shape.dims[2] * itg_dtype_size(cache->dtype);
+  const size_t rows = (size_t)prefix->shape.dims[1], context = (size_t)cache->shape.dims[1];
+  for (size_t g = 0; g < (size_t)cache->shape.dims[0]; g++)
+    memcpy(to + g * context * row, (const uint8_t *)prefix->data + g * rows * row, rows * row);
+}
+
+static void fill_prefixes(const cpu_state *state) {
+  const itg_plan *plan = state->program->plan;
+  for (size_t i = 0; i < plan->step_count; i++) {
+    const itg_node *node = plan->steps[i].node;
+    if (node->op != ITG_OP_Q_ATTENTION || !itg_node_input(node, ITG_ATTENTION_K_PREFIX)) continue;
+    for (int32_t c = 0; c < 2; c++)
+      fill_prefix(node->inputs[ITG_ATTENTION_K_PREFIX + c], node->inputs[ITG_ATTENTION_K_CACHE + c],
+                  place(state, &plan->steps[i].inputs[ITG_ATTENTION_K_CACHE + c]));
+  }
+}
+
 static itg_status prepare(cpu_state *state, const itg_session_options *options, itg_diagnostic *diagnostic) {
   uint32_t mask;
   ITG_TRY(isa_mask_of(options, diagnostic, &mask));
@@ -161,6 +180,7 @@ static itg_status prepare(cpu_state *state, const itg_session_options *options, 
   ITG_TRY(allocate_calls(state, options->profile != 0, diagnostic));
   fill_calls(state);
   ITG_TRY(prepare_blocks(state, diagnostic));
+  fill_prefixes(state);
   state->processor = name_processor(state->program->plan);
   return ITG_OK;
 }

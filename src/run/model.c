@@ -32,6 +32,8 @@ static void find_block(itg_model *model) {
     if (node->op != ITG_OP_Q_ATTENTION) continue;
     model->block_rows = node->inputs[ITG_ATTENTION_Q]->shape.dims[1];
     model->capacity = node->inputs[ITG_ATTENTION_K_CACHE]->shape.dims[1];
+    const itg_tensor *prefix = itg_node_input(node, ITG_ATTENTION_K_PREFIX);
+    model->prefix = prefix ? prefix->shape.dims[1] : 0;
     return; // Sessions check that all agree.
   }
 }

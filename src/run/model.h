@@ -20,6 +20,7 @@ struct itg_model {
   const int32_t *graph_inputs;       // inputs[i] is the graph's input graph_inputs[i].
   int64_t block_rows;                // T of a graph with states (plan/block.h); 0 for others.
   int64_t capacity;                  // C
+  int64_t prefix;                    // P: positions that are in the caches from the beginning.
   struct itg_program_list *programs; // Changes under its mutex while the model itself stays as it is.
 };
 

@@ -73,6 +73,7 @@ static itg_status prepare(itg_session *session, const itg_session_options *optio
   session->is_set = calloc(itg_model_input_count(session->model) + 1, sizeof *session->is_set);
   ITG_TRY_MEMORY(session->is_set, diagnostic);
   session->rows = (size_t)session->model->block_rows;
+  session->position = (size_t)session->model->prefix;
   if (session->rows && !session->backend->set_block)
     ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, session->backend->name, "the backend has no models with caches");
   return session->backend->create(session->model, options, diagnostic, &session->state);
@@ -187,7 +188,8 @@ itg_status itg_session_rewind(itg_session *session, size_t position, itg_diagnos
   if (!session->rows || position > session->position)
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "cannot go back to position %zu from %zu", position,
              session->position);
-  session->position = position;
+  const size_t prefix = (size_t)session->model->prefix;
+  session->position = position > prefix ? position : prefix;
   return ITG_OK;
 }
 

@@ -65,12 +65,17 @@ itg_status itg_language_config_check(const itg_language_config *config, itg_diag
                           {"bos token", config->bos, -1, config->vocabulary - 1},
                           {"image token", config->image_token, -1, config->vocabulary - 1},
                           {"number of end tokens", config->eos_count, 0, ITG_LANGUAGE_MAX_EOS},
+                          {"number of prefix tokens", config->prefix_count, 0, ITG_LANGUAGE_MAX_PREFIX},
                           {"context length", config->context_length, 0, ITG_LANGUAGE_MAX_POSITIONS},
                           {"prefill length", config->prefill_length, 0, ITG_LANGUAGE_MAX_POSITIONS}};
   CHECK(ranges, diagnostic);
   for (int32_t i = 0; i < config->eos_count; i++) {
     const range end[] = {{"end token", config->eos[i], 0, config->vocabulary - 1}};
     CHECK(end, diagnostic);
+  }
+  for (int32_t i = 0; i < config->prefix_count; i++) {
+    const range prefix[] = {{"prefix token", config->prefix[i], 0, config->vocabulary - 1}};
+    CHECK(prefix, diagnostic);
   }
   if (config->heads % config->kv_heads != 0 || config->head_size % 2 != 0)
     ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "heads", "%d heads of size %d cannot share %d key and value heads",
@@ -173,16 +178,24 @@ static json_t *write_rope(const itg_language_config *config) {
   return NULL;
 }
 
+static json_t *write_ids(const int32_t *ids, int32_t count) {
+  json_t *list = json_array();
+  for (int32_t i = 0; list && i < count; i++) {
+    if (json_array_append_new(list, json_integer(ids[i])) == 0) continue;
+    json_decref(list);
+    return NULL;
+  }
+  return list;
+}
+
 char *itg_language_config_to_json(const itg_language_config *config) {
-  json_t *root = write_fields(language_fields, COUNT(language_fields), config), *eos = json_array();
-  bool ok = root && eos;
-  for (int32_t i = 0; ok && i < config->eos_count; i++)
-    ok = json_array_append_new(eos, json_integer(config->eos[i])) == 0;
-  ok = ok && json_object_set(root, "eos", eos) == 0 && json_object_set_new(root, "rope", write_rope(config)) == 0;
+  json_t *root = write_fields(language_fields, COUNT(language_fields), config);
+  bool ok = root && json_object_set_new(root, "eos", write_ids(config->eos, config->eos_count)) == 0 &&
+            json_object_set_new(root, "prefix", write_ids(config->prefix, config->prefix_count)) == 0 &&
+            json_object_set_new(root, "rope", write_rope(config)) == 0;
   if (ok && config->vision.family != ITG_VISION_NONE)
     ok = json_object_set_new(root, "vision", write_fields(vision_fields, COUNT(vision_fields), &config->vision)) == 0;
   char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
-  json_decref(eos);
   json_decref(root);
   return text;
 }
@@ -242,19 +255,29 @@ static itg_status read_rope(const json_t *object, itg_language_config *config, i
   return ITG_OK;
 }
 
+// Ids that are none become -1, which the check refuses.
+static itg_status read_ids(const json_t *root, const char *name, int32_t most, int32_t *ids, int32_t *count,
+                           itg_diagnostic *diagnostic) {
+  const json_t *list = json_object_get(root, name);
+  if (!json_is_array(list) || json_array_size(list) > (size_t)most)
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, name, "\"%s\" must be a list of at most %d ids", name, (int)most);
+  *count = (int32_t)json_array_size(list);
+  for (int32_t i = 0; i < *count; i++) {
+    const json_t *item = json_array_get(list, (size_t)i);
+    const json_int_t id = json_is_integer(item) ? json_integer_value(item) : -1;
+    ids[i] = id < 0 || id > INT32_MAX ? -1 : (int32_t)id;
+  }
+  return ITG_OK;
+}
+
 static itg_status read_config(const json_t *root, itg_language_config *config, itg_diagnostic *diagnostic) {
-  static const char *const more[] = {"eos", "rope", "vision", NULL}, *const none[] = {NULL};
+  static const char *const more[] = {"eos", "prefix", "rope", "vision", NULL}, *const none[] = {NULL};
   ITG_TRY(
       read_fields(root, "the language description", language_fields, COUNT(language_fields), more, diagnostic, config));
   ITG_TRY(read_rope(json_object_get(root, "rope"), config, diagnostic));
-  const json_t *eos = json_object_get(root, "eos"), *vision = json_object_get(root, "vision");
-  if (!json_is_array(eos) || json_array_size(eos) > ITG_LANGUAGE_MAX_EOS)
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "eos", "\"eos\" must be a list of at most %d ids", ITG_LANGUAGE_MAX_EOS);
-  config->eos_count = (int32_t)json_array_size(eos);
-  for (int32_t i = 0; i < config->eos_count; i++) {
-    const json_int_t id = json_integer_value(json_array_get(eos, (size_t)i));
-    config->eos[i] = id < 0 || id > INT32_MAX ? -1 : (int32_t)id;
-  }
+  const json_t *vision = json_object_get(root, "vision");
+  ITG_TRY(read_ids(root, "eos", ITG_LANGUAGE_MAX_EOS, config->eos, &config->eos_count, diagnostic));
+  ITG_TRY(read_ids(root, "prefix", ITG_LANGUAGE_MAX_PREFIX, config->prefix, &config->prefix_count, diagnostic));
   if (vision)
     ITG_TRY(read_fields(vision, "vision", vision_fields, COUNT(vision_fields), none, diagnostic, &config->vision));
   if (config->family < ITG_LANGUAGE_LLAMA || config->family > ITG_LANGUAGE_QWEN3 ||

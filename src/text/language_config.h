@@ -20,6 +20,7 @@ enum {
   ITG_LANGUAGE_MAX_VOCABULARY = 2000000,
   ITG_LANGUAGE_MAX_POSITIONS = 1 << 24,
   ITG_LANGUAGE_MAX_EOS = 8,
+  ITG_LANGUAGE_MAX_PREFIX = 8,
 };
 
 typedef enum itg_language_family {
@@ -77,6 +78,11 @@ typedef struct itg_language_config {
   int32_t bos, pad;                  // Token ids; -1: none.
   int32_t eos[ITG_LANGUAGE_MAX_EOS]; // Any of them ends an answer.
   int32_t eos_count;
+  // What every sequence begins with. The compiled decoder has these tokens' keys and values in its caches from the beginning
+  // (itg_session_position of a new session is prefix_count): whoever runs it leaves them out. They draw the massive
+  // activations of a sequence's first token, which integers could not hold beside the others.
+  int32_t prefix[ITG_LANGUAGE_MAX_PREFIX];
+  int32_t prefix_count;
   int32_t image_token;                    // Stands for one row of image features; -1 without vision.
   itg_vision_config vision;               // family NONE for text alone.
   int32_t context_length, prefill_length; // Of the compiled graphs: C and T; 0 before compiling.

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/checked.h"
 
 void itg_checkpoint_free(itg_checkpoint *checkpoint) {
@@ -21,6 +24,13 @@ itg_status itg_checkpoint_map(itg_checkpoint *checkpoint, const char *path, itg_
   ITG_TRY(itg_mapped_file_open(path, diagnostic, &grown[checkpoint->file_count]));
   *out = grown[checkpoint->file_count++].bytes;
   return ITG_OK;
+}
+
+uint64_t itg_checkpoint_hash(const itg_checkpoint *checkpoint) {
+  uint64_t hash = 0;
+  for (size_t i = 0; i < checkpoint->file_count; i++)
+    hash = XXH3_64bits_withSeed(checkpoint->files[i].bytes.data, checkpoint->files[i].bytes.size, hash);
+  return hash;
 }
 
 // Rows and bytes a row; false on overflow.

@@ -32,6 +32,8 @@ void itg_checkpoint_free(itg_checkpoint *checkpoint);
 // Maps a file that the checkpoint then owns. Errors: IO, MEMORY.
 ITG_MUST_USE itg_status itg_checkpoint_map(itg_checkpoint *checkpoint, const char *path, itg_diagnostic *diagnostic,
                                            itg_span *out);
+// XXH3 of all files, chained in their order.
+uint64_t itg_checkpoint_hash(const itg_checkpoint *checkpoint);
 // Adds a tensor whose bytes are `data` (exactly). `type` is static text. Errors: FORMAT (a second tensor of the name, bytes
 // that do not fit the shape), MEMORY.
 ITG_MUST_USE itg_status itg_checkpoint_add(itg_checkpoint *checkpoint, itg_span name, itg_block_format format,
