@@ -82,6 +82,7 @@ itg_status itg_statistics_of_clone(const itg_statistics *statistics, const itg_g
     itg_statistics_destroy(result);
     return status;
   }
+  result->samples = statistics->samples;
   *out = result;
   return ITG_OK;
 }

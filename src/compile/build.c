@@ -32,36 +32,36 @@ static void show(const itg_build_options *options, const char *stage, const itg_
 }
 
 static itg_status calibrate(itg_calibrated *result, const itg_recipe *recipe, const itg_build_options *options,
-                            itg_arena *arena, itg_diagnostic *diagnostic) {
+                            itg_diagnostic *diagnostic) {
   itg_graph *graph = result->graph;
-  itg_calibration_feed feed = {.samples = options->calibration, .input_count = (size_t)graph->input_count};
+  itg_calibration_feed *feed = itg_arena_allocate(&result->arena, sizeof *feed);
+  ITG_TRY_MEMORY(feed, diagnostic);
+  *feed = (itg_calibration_feed){.samples = options->calibration, .input_count = (size_t)graph->input_count};
   itg_tensor_info *infos;
   ITG_TRY(itg_source_infos(graph, graph->inputs, graph->input_count, diagnostic, &infos));
-  feed.infos = infos;
-  ITG_TRY(itg_sample_buffers(feed.infos, feed.input_count, arena, diagnostic, &feed.values));
-  const itg_sample_source source = {&feed, options->calibration.count, itg_calibration_feed_read};
+  feed->infos = infos;
+  ITG_TRY(itg_sample_buffers(feed->infos, feed->input_count, &result->arena, diagnostic, &feed->values));
+  const itg_sample_source source = {feed, options->calibration.count, itg_calibration_feed_read};
   const itg_equalization equalization = itg_recipe_equalization(recipe, options->target);
   ITG_TRY(itg_calibrate_and_equalize(graph, &equalization, &source, options->pool, options->progress,
                                      options->progress_context, diagnostic, &result->statistics));
   graph->stage = ITG_STAGE_CALIBRATED;
-  result->hash = feed.hash;
+  result->hash = feed->hash;
   return ITG_OK;
 }
 
 static itg_status adapt_and_calibrate(itg_calibrated *result, const itg_graph *canonical, const itg_recipe *recipe,
-                                      const itg_build_options *options, itg_arena *arena, itg_diagnostic *diagnostic) {
+                                      const itg_build_options *options, itg_diagnostic *diagnostic) {
   ITG_TRY(itg_graph_clone(canonical, diagnostic, &result->graph));
   ITG_TRY(itg_adapt_run(result->graph, options->target, diagnostic));
   show(options, "adapt", result->graph);
-  return calibrate(result, recipe, options, arena, diagnostic);
+  return calibrate(result, recipe, options, diagnostic);
 }
 
 itg_status itg_build_calibrate(const itg_graph *canonical, const itg_recipe *recipe, const itg_build_options *options,
                                itg_diagnostic *diagnostic, itg_calibrated *out) {
   itg_calibrated result = {0};
-  itg_arena arena = {0};
-  const itg_status status = adapt_and_calibrate(&result, canonical, recipe, options, &arena, diagnostic);
-  itg_arena_free(&arena);
+  const itg_status status = adapt_and_calibrate(&result, canonical, recipe, options, diagnostic);
   if (status != ITG_OK) {
     itg_calibrated_free(&result);
     return status;
@@ -73,6 +73,7 @@ itg_status itg_build_calibrate(const itg_graph *canonical, const itg_recipe *rec
 void itg_calibrated_free(itg_calibrated *calibrated) {
   itg_statistics_destroy(calibrated->statistics);
   itg_graph_destroy(calibrated->graph);
+  itg_arena_free(&calibrated->arena);
   *calibrated = (itg_calibrated){0};
 }
 

@@ -23,11 +23,13 @@ typedef struct itg_build_options {
   void *progress_context;
 } itg_build_options;
 
-// A graph with its statistics, stage CALIBRATED, which is only read from then on. Borrows constants of the canonical graph.
+// A graph with its statistics, stage CALIBRATED, which is only read from then on. Borrows constants of the canonical graph, and
+// reads the calibration samples again where weights are fitted: they must still be there when programs are built.
 typedef struct itg_calibrated {
   itg_graph *graph;
   itg_statistics *statistics;
-  uint64_t hash; // Of all calibration samples (itg_calibration_feed).
+  uint64_t hash;   // Of all calibration samples (itg_calibration_feed).
+  itg_arena arena; // Of the feed, which the statistics keep.
 } itg_calibrated;
 // `canonical` is left as it is and must outlive the result. Of the recipe only what concerns calibration matters: the bits of
 // operands and the methods that change float graphs. Errors: those of itg_adapt_run and itg_calibrate.

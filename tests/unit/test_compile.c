@@ -108,6 +108,31 @@ static void test_result(void **state) {
   itg_model_close(model);
 }
 
+// The samples reach the steps that read them again: fitted four-bit weights lose less than those chosen without samples.
+static void test_weights_are_fitted(void **state) {
+  (void)state;
+  double sqnr[2];
+  static const char *const methods[] = {"mse", "gptq"};
+  for (int i = 0; i < 2; i++) {
+    char text[100];
+    const int size = snprintf(text, sizeof text, "{\"precision\": \"a16w4\", \"weight_method\": \"%s\"}", methods[i]);
+    onnx_write_file("recipe.json", text, (size_t)size);
+    itg_compiler *compiler = open_compiler();
+    itg_compile_options options = good_options();
+    options.recipe = "recipe.json";
+    itg_compile_result result;
+    itg_diagnostic diagnostic = {0};
+    if (itg_compiler_compile(compiler, &options, "fitted.itg", &diagnostic, &result) != ITG_OK)
+      fail_msg("%s", diagnostic.message);
+    sqnr[i] = result.outputs[0].sqnr_db;
+    itg_compiler_close(compiler);
+  }
+  print_message("four-bit weights: %.1f dB, fitted %.1f dB\n", sqnr[0], sqnr[1]);
+  assert_true(sqnr[1] > sqnr[0] + 1);
+  unlink("recipe.json");
+  unlink("fitted.itg");
+}
+
 // Half precision from end to end: x and y are floats to whoever runs the program.
 static void test_half_precision(void **state) {
   (void)state;
@@ -409,6 +434,7 @@ static void test_shape_texts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_result),
+      cmocka_unit_test(test_weights_are_fitted),
       cmocka_unit_test(test_half_precision),
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_errors_of_samples_come_through),
