@@ -73,6 +73,55 @@ static void narrow_for_reader(const itg_quantize_plan *plan, const itg_activatio
   }
 }
 
+// Values that the producer cannot leave: what an activation clips needs no codes beyond, and needs no clamp where its range ends
+// there too.
+static void producer_bounds(const itg_tensor *tensor, double *low, double *high) {
+  const itg_node *node = tensor->producer;
+  *low = -INFINITY;
+  *high = INFINITY;
+  if (!node) return;
+  switch (node->op) {
+  case ITG_OP_CONV:
+  case ITG_OP_CONV_TRANSPOSE:
+  case ITG_OP_FULLY_CONNECTED:
+    if (node->attributes.conv.activation.kind != ITG_ACTIVATION_CLIP) return;
+    *low = node->attributes.conv.activation.low;
+    *high = node->attributes.conv.activation.high;
+    return;
+  case ITG_OP_CLIP:
+    *low = node->attributes.scalar.alpha;
+    *high = node->attributes.scalar.beta;
+    return;
+  case ITG_OP_RELU: *low = 0; return;
+  case ITG_OP_HARD_SIGMOID:
+    *low = 0;
+    *high = 1;
+    return;
+  case ITG_OP_RESHAPE:
+  case ITG_OP_TRANSPOSE:
+  case ITG_OP_SLICE:
+  case ITG_OP_MAX_POOL: // Codes of another member of the group.
+    *low = INFINITY;
+    *high = -INFINITY;
+    return;
+  default: return;
+  }
+}
+
+static void apply_bounds(const range_work *work, group *g) {
+  double low = INFINITY, high = -INFINITY;
+  for (size_t m = 0; m < g->count; m++) {
+    double least, most;
+    producer_bounds(work->plan->entries[work->members[g->first + m]].tensor, &least, &most);
+    low = fmin(low, least);
+    high = fmax(high, most);
+  }
+  if (low <= high) {
+    g->low = fmax(g->low, fmin(low, 0));
+    g->high = fmin(g->high, fmax(high, 0));
+  }
+}
+
 static void choose_range(void *context, size_t index) {
   range_work *work = context;
   group *g = &work->groups[index];
@@ -90,6 +139,7 @@ static void choose_range(void *context, size_t index) {
   if (root->bits == 16 && !root->is_input && itg_method_is_on(off, ITG_METHOD_HEADROOM)) {
     g->low *= headroom16;
     g->high *= headroom16;
+    apply_bounds(work, g);
   }
   if (!mse || count == 0) return;
   const double low = g->low, high = g->high;

@@ -103,15 +103,23 @@ static itg_tensor *conv_transpose(itg_graph *g) {
   return NET_NODE(g, ITG_OP_CONV_TRANSPOSE, a, &shape, image(g, 5, 16),
                   net_constant(g, net_shape(4, 12, 2, 2, 16), -.5f, .5f), vector(g, 12, -1, 1));
 }
-static itg_tensor *convolution_of(itg_graph *g, int32_t group, int64_t inputs, int64_t outputs) {
-  const itg_attributes a = {.conv = {.window = window(3, 1, 1), .group = group, .layout = ITG_LAYOUT_CHANNELS_LAST}};
+static itg_tensor *convolution_of(itg_graph *g, int32_t group, int64_t inputs, int64_t outputs, bool clipped) {
+  itg_attributes a = {.conv = {.window = window(3, 1, 1), .group = group, .layout = ITG_LAYOUT_CHANNELS_LAST}};
+  if (clipped) a.conv.activation = (itg_activation){.kind = ITG_ACTIVATION_CLIP, .low = -.5, .high = 1};
   const itg_shape shape = net_shape(4, 1, 6, 6, outputs);
   return NET_NODE(g, ITG_OP_CONV, a, &shape, image(g, 6, inputs),
                   net_constant(g, net_shape(4, outputs, 3, 3, inputs / group), -.5f, .5f), vector(g, outputs, -1, 1));
 }
-static itg_tensor *convolution(itg_graph *g) { return convolution_of(g, 1, 16, 24); }
-static itg_tensor *grouped(itg_graph *g) { return convolution_of(g, 4, 16, 24); }
-static itg_tensor *depthwise(itg_graph *g) { return convolution_of(g, 24, 24, 24); }
+static itg_tensor *convolution(itg_graph *g) { return convolution_of(g, 1, 16, 24, false); }
+static itg_tensor *grouped(itg_graph *g) { return convolution_of(g, 4, 16, 24, false); }
+static itg_tensor *depthwise(itg_graph *g) { return convolution_of(g, 24, 24, 24, false); }
+static itg_tensor *clipped(itg_graph *g) { return convolution_of(g, 1, 16, 24, true); }
+static itg_tensor *clipped_depthwise(itg_graph *g) { return convolution_of(g, 24, 24, 24, true); }
+static itg_tensor *clipped_linear(itg_graph *g) {
+  const itg_attributes a = {.conv.activation = {.kind = ITG_ACTIVATION_CLIP, .low = -.5, .high = 1}};
+  return NET_NODE(g, ITG_OP_FULLY_CONNECTED, a, NULL, rows(g, 16, 64),
+                  net_constant(g, net_shape(2, 48, 64, 0, 0), -.3f, .3f), vector(g, 48, -1, 1));
+}
 static itg_tensor *max_pool(itg_graph *g) {
   const itg_attributes a = {.pool = {.window = window(3, 2, 1), .layout = ITG_LAYOUT_CHANNELS_LAST}};
   const itg_shape shape = net_shape(4, 1, 4, 4, 8);
@@ -160,6 +168,14 @@ static itg_tensor *matmul(itg_graph *g) {
   itg_tensor *b = net_input(g, "y", ITG_DTYPE_F32, net_shape(2, 64, 32, 0, 0));
   return NET_NODE(g, ITG_OP_MATMUL, net_no_attributes, NULL, rows(g, 16, 64), b);
 }
+// The clamped branch shares its range with the other one, which is wider: the clamp cuts inside it.
+static itg_tensor *shared_range(itg_graph *g) {
+  const itg_attributes a = {.conv.activation = {.kind = ITG_ACTIVATION_CLIP, .low = -.5, .high = 1}};
+  itg_tensor *x = rows(g, 16, 64);
+  itg_tensor *y = NET_NODE(g, ITG_OP_FULLY_CONNECTED, a, NULL, x,
+                           net_constant(g, net_shape(2, 48, 64, 0, 0), -.3f, .3f), vector(g, 48, -1, 1));
+  return NET_NODE(g, ITG_OP_CONCAT, ((itg_attributes){.axis.axis = 1}), NULL, x, y);
+}
 static itg_tensor *linear(itg_graph *g) {
   return NET_NODE(g, ITG_OP_FULLY_CONNECTED, net_no_attributes, NULL, rows(g, 16, 64),
                   net_constant(g, net_shape(2, 48, 64, 0, 0), -.3f, .3f), vector(g, 48, -1, 1));
@@ -182,12 +198,16 @@ static const struct {
     {"Conv", convolution, 1, 3, 0},
     {"Conv, groups", grouped, 1, 3, 0},
     {"Conv, depth-wise", depthwise, 1, 3, 0},
+    {"Conv, clipped", clipped, 1, 3, 0},
+    {"Conv, depth-wise, clipped", clipped_depthwise, 1, 3, 0},
+    {"FullyConnected, clipped", clipped_linear, 1, 3, 0},
+    {"Clamp in a shared range", shared_range, 1, 3, 0},
     {"ConvTranspose", conv_transpose, 1, 3, 0},
     {"FullyConnected", linear, 1, 3, 0},
     {"MatMul", matmul, 1, 64, 0}, // Its second operand is a Convert: one of its 8-bit codes is many of the result.
-    {"Add", sum, 0, 0, 0},
-    {"Sub", difference, 0, 0, 0},
-    {"Mul", product, 0, 0, 0},
+    {"Add", sum, 0, 1, 0},
+    {"Sub", difference, 0, 1, 0},
+    {"Mul", product, 0, 1, 0},
     {"Max", larger, 0, 0, 0},
     {"Affine, 384 channels", wide_affine, 1, 8, 0},
     {"Clip", clip, 1, 1, 0},

@@ -21,14 +21,14 @@ itg_status itg_qnn_prelu(itg_qnn_builder *b, const itg_node *node) {
 itg_status itg_qnn_convert(itg_qnn_builder *b, const itg_node *node) {
   const itg_requantize_attributes *a = &node->attributes.requantize;
   const itg_tensor *x = node->inputs[0], *y = node->outputs[0];
-  const bool clamps = a->low > itg_code_min(y->dtype) || a->high < itg_code_max(y->dtype);
+  const bool clamps = itg_qnn_clamps(y, a->low, a->high);
   if (!clamps) return itg_qnn_simple(b, node, "Convert", 1, NULL);
   itg_qnn_tensor input, output;
   ITG_TRY(itg_qnn_activation(b, x, &input));
   ITG_TRY(itg_qnn_activation(b, y, &output));
-  if (x->dtype != y->dtype) {
+  if (x->dtype != y->dtype || y->dtype == ITG_DTYPE_U16) {
     itg_qnn_tensor converted;
-    ITG_TRY(itg_qnn_helper_like(b, y, &converted));
+    ITG_TRY(itg_qnn_unclamped(b, y, y->dtype, a->low, a->high, &converted));
     ITG_TRY(itg_qnn_add(b, node, "Convert", NULL, &input, 1, &converted));
     input = converted;
   }
@@ -123,25 +123,22 @@ static itg_status add_depthwise(itg_qnn_builder *b, const itg_node *node, uint32
 itg_status itg_qnn_affine(itg_qnn_builder *b, const itg_node *node) {
   const itg_tensor *x = node->inputs[0], *y = node->outputs[0];
   const itg_requantize_attributes *a = &node->attributes.requantize;
-  const bool clamps = a->low > itg_code_min(y->dtype) || a->high < itg_code_max(y->dtype);
+  const bool clamps = itg_qnn_clamps(y, a->low, a->high);
   const uint32_t channels = x->shape.rank ? (uint32_t)x->shape.dims[x->shape.rank - 1] : 1;
   itg_qnn_tensor inputs[3], output, sum, *target = &output;
   ITG_TRY(itg_qnn_activation(b, x, &inputs[0]));
   ITG_TRY(itg_qnn_activation(b, y, &output));
   if (x->dtype != y->dtype || clamps) {
-    ITG_TRY(itg_qnn_helper_in(b, y, x->dtype, &sum));
+    ITG_TRY(itg_qnn_unclamped(b, y, x->dtype, a->low, a->high, &sum));
     target = &sum;
   }
   const itg_qnn_scale_offset encoding = target->v1.quantization.scale_offset;
   ITG_TRY(affine_constants(b, node, x->dtype, (double)encoding.scale, -encoding.offset, channels, inputs));
   ITG_TRY(add_depthwise(b, node, channels, inputs, target));
   if (target == &output) return ITG_OK;
-  if (x->dtype == y->dtype) return itg_qnn_add_clamp(b, node, y, a->low, a->high, &sum, &output);
-  if (!clamps) return itg_qnn_add(b, node, "Convert", NULL, &sum, 1, &output);
-  itg_qnn_tensor converted;
-  ITG_TRY(itg_qnn_helper_like(b, y, &converted));
-  ITG_TRY(itg_qnn_add(b, node, "Convert", NULL, &sum, 1, &converted));
-  return itg_qnn_add_clamp(b, node, y, a->low, a->high, &converted, &output);
+  if (!clamps || x->dtype == ITG_DTYPE_U16) return itg_qnn_add(b, node, "Convert", NULL, &sum, 1, &output);
+  if (y->dtype == ITG_DTYPE_U8) return itg_qnn_add_clamp(b, node, y, a->low, a->high, &sum, &output);
+  return itg_qnn_refuse(b, node, "8-bit input, and a 16-bit output that is clamped");
 }
 
 // The product's factor must be that of the scales: the NPU takes it from them.

@@ -22,7 +22,13 @@ ITG_MUST_USE itg_status itg_qnn_simple(itg_qnn_builder *b, const itg_node *node,
 // stride, pad_amount and, when `kernel` is its parameter's name, the kernel's size.
 ITG_MUST_USE itg_status itg_qnn_set_window(itg_qnn_builder *b, itg_qnn_parameters *p, const itg_window *window,
                                            const char *kernel);
-// Brings `from` (a tensor with y's real values, in y's encoding) into [low, high] codes of y as `output`.
+// True when [low, high] cuts off codes that y has.
+bool itg_qnn_clamps(const itg_tensor *y, int32_t low, int32_t high);
+// A helper for y's values before they are clamped to [low, high] codes of y, and the operation that brings them there. In u16
+// the helper's own range clamps: the vendor's compiler fuses ReluMinMax, Minimum and Maximum into 16-bit matrix operations
+// and loses their bounds (QAIRT 2.51). In u8 the operation does.
+ITG_MUST_USE itg_status itg_qnn_unclamped(itg_qnn_builder *b, const itg_tensor *y, itg_dtype storage, int32_t low,
+                                          int32_t high, itg_qnn_tensor *out);
 ITG_MUST_USE itg_status itg_qnn_add_clamp(itg_qnn_builder *b, const itg_node *node, const itg_tensor *y, int32_t low,
                                           int32_t high, itg_qnn_tensor *from, itg_qnn_tensor *output);
 // A helper with y's encoding and shape; one with another storage (u8 or u16) that covers the same range of values.

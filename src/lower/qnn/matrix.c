@@ -61,11 +61,15 @@ static itg_status add_clamped(itg_qnn_builder *b, const itg_node *node, const ch
                               itg_qnn_tensor *inputs, itg_qnn_tensor *output) {
   const itg_q_conv_attributes *a = &node->attributes.q_conv;
   const itg_tensor *y = node->outputs[0];
-  if (a->low <= itg_code_min(y->dtype) && a->high >= itg_code_max(y->dtype))
-    return itg_qnn_add(b, node, type, p, inputs, 3, output);
+  if (!itg_qnn_clamps(y, a->low, a->high)) return itg_qnn_add(b, node, type, p, inputs, 3, output);
   itg_qnn_tensor sum;
-  ITG_TRY(itg_qnn_helper(b, y, output->v1.data_type, itg_qnn_scale(y), itg_qnn_zero(y), output->v1.rank,
-                         output->v1.dims, &sum));
+  // FullyConnected writes rows, whatever the rank of y.
+  ITG_TRY(itg_qnn_unclamped(b, y, y->dtype, a->low, a->high, &sum));
+  if (sum.v1.rank != output->v1.rank) {
+    const itg_qnn_scale_offset range = sum.v1.quantization.scale_offset;
+    ITG_TRY(itg_qnn_helper(b, y, output->v1.data_type, (double)range.scale, -range.offset, output->v1.rank,
+                           output->v1.dims, &sum));
+  }
   ITG_TRY(itg_qnn_add(b, node, type, p, inputs, 3, &sum));
   return itg_qnn_add_clamp(b, node, y, a->low, a->high, &sum, output);
 }

@@ -46,8 +46,31 @@ itg_status itg_qnn_helper_like(itg_qnn_builder *b, const itg_tensor *y, itg_qnn_
   return itg_qnn_helper_in(b, y, y->dtype, out);
 }
 
+bool itg_qnn_clamps(const itg_tensor *y, int32_t low, int32_t high) {
+  // The end of a 16-bit range may lie one code from the bound that made it.
+  const int32_t slack = y->dtype == ITG_DTYPE_U16 ? 1 : 0;
+  return low > itg_code_min(y->dtype) + slack || high < itg_code_max(y->dtype) - slack;
+}
+
+itg_status itg_qnn_unclamped(itg_qnn_builder *b, const itg_tensor *y, itg_dtype storage, int32_t low, int32_t high,
+                             itg_qnn_tensor *out) {
+  if (storage != ITG_DTYPE_U16) return itg_qnn_helper_in(b, y, storage, out);
+  itg_qnn_tensor own;
+  double scale;
+  int32_t zero;
+  ITG_TRY(itg_qnn_activation(b, y, &own)); // For its dimensions.
+  itg_encoding_from_range((double)itg_decode(low, itg_qnn_scale(y), itg_qnn_zero(y)),
+                          (double)itg_decode(high, itg_qnn_scale(y), itg_qnn_zero(y)), storage, &scale, &zero);
+  return itg_qnn_helper(b, y, ITG_QNN_TYPE_U16, scale, zero, own.v1.rank, own.v1.dims, out);
+}
+
 itg_status itg_qnn_add_clamp(itg_qnn_builder *b, const itg_node *node, const itg_tensor *y, int32_t low, int32_t high,
                              itg_qnn_tensor *from, itg_qnn_tensor *output) {
+  if (from->v1.data_type == ITG_QNN_TYPE_U16) {
+    // The range of `from` has cut already, which takes a bound on each side of 0.
+    if (low > itg_qnn_zero(y) || high < itg_qnn_zero(y)) return itg_qnn_refuse(b, node, "bounds that leave out 0");
+    return itg_qnn_add(b, node, "Convert", NULL, from, 1, output);
+  }
   itg_qnn_parameters p = {0};
   itg_qnn_set_f32(&p, "min_value", itg_decode(low, itg_qnn_scale(y), itg_qnn_zero(y)));
   itg_qnn_set_f32(&p, "max_value", itg_decode(high, itg_qnn_scale(y), itg_qnn_zero(y)));
