@@ -10,6 +10,7 @@ left to judge); --photos: photographs that are sent; --tools: the folder of face
 Cold start is the time from the start of the process to the first face embedding in the answer; the best of the rounds. Idle memory is
 the resident set after that answer and six seconds of rest; "fresh" is before any request. Throughput counts answers with all faces
 embedded. Both services run alone, in turn, on the same photographs. The integer models are made first with `intaglio compile`.
+With --clip also an image tower in the shape of CLIP ViT-B/32 with made weights (bench/make_clip.py): speed and memory only.
 """
 import argparse
 import concurrent.futures
@@ -27,6 +28,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PREPROCESS = {"channels": "BGR", "resize": {"rule": "squash", "method": "opencv-linear"}, "size": [112, 112], "mean": 127, "std": 128}
+CLIP_ENTRIES = '{"clip":{"visual":{"modelName":"ViT-B-32__made"}}}'
 ENTRIES = ('{"facial-recognition":{"detection":{"modelName":"faceplugin","options":{"minScore":0.7}},'
            '"recognition":{"modelName":"faceplugin"}}}')
 REFERENCE = """
@@ -39,8 +41,21 @@ import immich_reference
 app, reference = FastAPI(), None
 @app.get("/ping")
 async def ping(): return PlainTextResponse("pong")
+def clip(image):
+    global reference
+    import io, numpy as np, onnxruntime as ort
+    from PIL import Image
+    if reference is None: reference = ort.InferenceSession(sys.argv[2], providers=["CPUExecutionProvider"])
+    image = Image.open(io.BytesIO(image)).convert("RGB")
+    scale = 224 / min(image.size)
+    image = image.resize([max(224, int(side * scale)) for side in image.size], Image.BICUBIC)
+    left, top = int(image.width / 2 - 112), int(image.height / 2 - 112)
+    x = np.asarray(image.crop((left, top, left + 224, top + 224)), np.float32) / 255
+    x = (x - np.float32([.48145466, .4578275, .40821073])) / np.float32([.26862954, .26130258, .27577711])
+    return orjson.dumps({"clip": orjson.dumps(reference.run(None, {"image": x.transpose(2, 0, 1)[None]})[0][0].tolist()).decode()})
 def run(entries, image):
     global reference
+    if "clip" in json.loads(entries): return clip(image)
     if reference is None: reference = immich_reference.Reference(sys.argv[2], sys.argv[3])
     answer = reference.predict(json.loads(entries), image)
     for face in answer["facial-recognition"]:
@@ -60,9 +75,9 @@ def free_port():
         return s.getsockname()[1]
 
 
-def body(image):
+def body(image, entries=ENTRIES):
     boundary = b"----bench"
-    parts = [(b'name="entries"', ENTRIES.encode()), (b'name="image"; filename="blob"', image)]
+    parts = [(b'name="entries"', entries.encode()), (b'name="image"; filename="blob"', image)]
     return b"".join(b"--%s\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n" % (boundary, n, v) for n, v in parts) + b"--%s--\r\n" % boundary
 
 
@@ -119,7 +134,7 @@ def measure(command, bodies, rounds, seconds, clients):
             service = Service(command)
         answer = post(service.connect(), bodies[0])
         cold.append(time.perf_counter() - service.start)
-        if not answer["facial-recognition"]:
+        if not answer.get("facial-recognition", True):
             raise RuntimeError("no face in the first photograph")
         if round < rounds - 1:
             service.stop()
@@ -137,7 +152,7 @@ def measure(command, bodies, rounds, seconds, clients):
                 connection = service.connect()
                 continue
             latencies.append(time.perf_counter() - start)
-            faces, answers = faces + len(answer["facial-recognition"]), answers + 1
+            faces, answers = faces + len(answer.get("facial-recognition", [])), answers + 1
         return faces, answers, latencies
 
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
@@ -169,6 +184,19 @@ def model_folder(work, models, compiled, options):
     return os.path.join(work, "integer" if compiled else "float")
 
 
+def measure_clip(options, work, reference, bodies, table):
+    import make_clip
+
+    model = make_clip.make(os.path.join(work, "clip"))
+    arguments = (bodies, 2, options.seconds, 2)
+    command = [options.intaglio, "serve", "--immich", "--offline", "--models", os.path.join(work, "clip"), "--host", "127.0.0.1", "--port", "PORT"]
+    table["CLIP, ONNX Runtime"] = measure([*reference[:3], model, *reference[4:]], *arguments)
+    table["CLIP, Intaglio float"] = measure(command, *arguments)
+    subprocess.run([options.intaglio, "compile", model, "-o", model[:-5] + ".itg", "--calibration", options.photos, "--limit", "8",
+                    "--preprocess", "clip", "--quiet"], check=True)
+    table["CLIP, Intaglio integers"] = measure(command, *arguments)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--models", "--faces", "--photos", "--tools"):
@@ -177,6 +205,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--clip", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     photos = sorted(p for p in glob.glob(os.path.join(options.photos, "**"), recursive=True) if p.lower().endswith((".jpg", ".png")))
@@ -193,6 +222,8 @@ def main():
             command = [options.intaglio, "serve", "--immich", "--offline", "--models", folder, "--host", "127.0.0.1", "--port", "PORT"]
             table[name] = measure(command, *arguments)
         table["FastAPI + ONNX Runtime"] = measure(reference, *arguments)
+        if options.clip:
+            measure_clip(options, work, reference, [body(open(p, "rb").read(), CLIP_ENTRIES) for p in photos], table)
     if options.json:
         print(json.dumps(table))
         return

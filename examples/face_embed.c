@@ -1,5 +1,5 @@
 // face_embed MODEL.itg CROP.ppm: prints the embedding of an aligned 112x112 face, with the runtime alone.
-// Build: cc face_embed.c -lintaglio -lpthreadpool -lpthread -lm
+// Build: cc face_embed.c -lintaglio -lpthread -lm
 #include <intaglio/intaglio.h>
 #include <stdio.h>
 

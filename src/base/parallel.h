@@ -1,4 +1,4 @@
-// A pool of worker threads and a parallel loop (over pthreadpool).
+// A pool of worker threads and a parallel loop (own threads).
 //
 // The pool may be used by one caller at a time; loops do not nest. Results must not depend on the split: each index
 // writes its own output, and reductions are done in index order afterwards.

@@ -16,8 +16,8 @@
 typedef struct fixture {
   itg_http_server *server;
   uint16_t port;
-  pthread_t thread; // Of the last handler that answers from elsewhere.
-  atomic_int gone, exchanges, cancelled;
+  pthread_t thread;                               // Of the last handler that answers from elsewhere.
+  atomic_int gone, exchanges, cancelled, started; // Threads that answer: `thread` is theirs once counted.
   atomic_bool go_on;
 } fixture;
 
@@ -27,6 +27,13 @@ static void sleep_milliseconds(long milliseconds) {
 }
 
 static fixture *the_fixture;
+
+// Waits for the next thread that a handler starts, and for its end.
+static void join(fixture *f) {
+  while (atomic_load(&f->started) == 0) sleep_milliseconds(1);
+  atomic_fetch_sub(&f->started, 1);
+  pthread_join(f->thread, NULL);
+}
 
 static void ping(void *context, itg_http_request *request) {
   (void)context;
@@ -51,6 +58,7 @@ static void *answer_late(void *request) {
 static void late(void *context, itg_http_request *request) {
   fixture *f = context;
   assert_int_equal(pthread_create(&f->thread, NULL, answer_late, request), 0);
+  atomic_fetch_add(&f->started, 1);
 }
 
 static void *write_events(void *request) {
@@ -70,6 +78,7 @@ static void *write_events(void *request) {
 static void events(void *context, itg_http_request *request) {
   fixture *f = context;
   assert_int_equal(pthread_create(&f->thread, NULL, write_events, request), 0);
+  atomic_fetch_add(&f->started, 1);
 }
 
 static void *write_much(void *request) {
@@ -85,6 +94,7 @@ static void *write_much(void *request) {
 static void much(void *context, itg_http_request *request) {
   fixture *f = context;
   assert_int_equal(pthread_create(&f->thread, NULL, write_much, request), 0);
+  atomic_fetch_add(&f->started, 1);
 }
 
 static void query(void *context, itg_http_request *request) {
@@ -217,12 +227,12 @@ static void shares_the_memory_for_bodies(void **state) {
 }
 
 static void answers_from_another_thread(void **state) {
-  const fixture *f = *state;
+  fixture *f = *state;
   http_reply reply = http_call(f->port, "POST", "/late", NULL, "x", 1);
   assert_int_equal(reply.status, 200);
   assert_string_equal(reply.body, "{\"detail\":\"late \\\"answer\\\"\\u000a\"}");
   http_free(&reply);
-  pthread_join(f->thread, NULL);
+  join(f);
   assert_int_equal(atomic_load(&f->gone), 0);
 }
 
@@ -230,9 +240,9 @@ static void notices_clients_that_leave(void **state) {
   fixture *f = *state;
   const int client = http_connect(f->port);
   assert_true(http_send_request(client, "POST", "/late", NULL, "x", 1));
-  while (itg_http_held(f->server) == 0) sleep_milliseconds(1);
+  while (atomic_load(&f->started) == 0) sleep_milliseconds(1);
   close(client);
-  pthread_join(f->thread, NULL);
+  join(f);
   assert_int_equal(atomic_load(&f->gone), 1);
   assert_int_equal(itg_http_held(f->server), 0);
 }
@@ -247,13 +257,13 @@ static void streams(void **state) {
   for (int i = 0; i < 100; i++) at += sprintf(at, "data: %d\n\n", i);
   assert_string_equal(reply.body, wanted);
   http_free(&reply);
-  pthread_join(f->thread, NULL);
+  join(f);
   const int client = http_connect(f->port);
   assert_true(http_send_request(client, "GET", "/events", NULL, "", 0));
   char byte;
   assert_int_equal(recv(client, &byte, 1, 0), 1);
   close(client);
-  pthread_join(f->thread, NULL);
+  join(f);
   assert_int_equal(atomic_load(&f->cancelled), 1);
 }
 
@@ -262,8 +272,7 @@ static void drops_readers_that_stand_still(void **state) {
   fixture *f = *state;
   const int client = http_connect(f->port);
   assert_true(http_send_request(client, "GET", "/much", NULL, "", 0));
-  while (itg_http_held(f->server) == 0) sleep_milliseconds(1);
-  pthread_join(f->thread, NULL);
+  join(f);
   assert_int_equal(atomic_load(&f->cancelled), 1);
   close(client);
 }
@@ -294,7 +303,7 @@ static void drains(void **state) {
   assert_true(http_read(working, &reply)); // What was taken is finished.
   assert_int_equal(reply.status, 200);
   http_free(&reply);
-  pthread_join(f->thread, NULL);
+  join(f);
   close(kept);
   close(working);
 }
