@@ -66,6 +66,7 @@ static bool part_name(const char *at, const char *end, itg_span *name) {
 
 // Finds "\r\n--boundary" at or after `from`; the first one may lack the line break. NULL when there is none.
 static const uint8_t *find_delimiter(itg_span body, const uint8_t *from, const char *delimiter, size_t length) {
+  if (body.size == 0) return NULL;
   if (from == body.data && body.size >= length - 2 && memcmp(from, delimiter + 2, length - 2) == 0) return from - 2;
   return memmem(from, (size_t)(body.data + body.size - from), delimiter, length);
 }

@@ -26,7 +26,8 @@ struct itg_http_server {
   struct MHD_Daemon *daemon;
   uint16_t port;
   atomic_bool draining;
-  atomic_size_t held, body_bytes;
+  atomic_size_t held; // Two for each request that a handler got: one is the handler's, one the exchange's.
+  atomic_size_t body_bytes;
 };
 
 typedef enum answer_state { NOT_ANSWERED = 0, ANSWERED, STREAMING } answer_state;
@@ -247,7 +248,7 @@ static enum MHD_Result dispatch(itg_http_request *request) {
   if (!request->dispatched) {
     request->dispatched = true;
     atomic_fetch_add(&request->references, 1);
-    atomic_fetch_add(&request->server->held, 1);
+    atomic_fetch_add(&request->server->held, 2);
     request->route->handle(request->server->options.context, request);
   }
   pthread_mutex_lock(&request->lock);
@@ -282,7 +283,7 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
 static void complete_request(void *context, struct MHD_Connection *connection, void **state,
                              enum MHD_RequestTerminationCode code) {
   (void)connection;
-  const itg_http_server *server = context;
+  itg_http_server *server = context;
   itg_http_request *request = *state;
   if (!request) return;
   *state = NULL;
@@ -296,7 +297,9 @@ static void complete_request(void *context, struct MHD_Connection *connection, v
                                         request->received};
     server->options.observe(server->options.context, &exchange);
   }
+  const bool was_held = request->dispatched;
   release(request);
+  if (was_held) atomic_fetch_sub(&server->held, 1);
 }
 
 // ---- the server ----
@@ -324,7 +327,7 @@ itg_status itg_http_start(const itg_http_options *options, itg_diagnostic *diagn
   server->daemon =
       MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, take_request, server,
                        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT, limits->max_connections,
-                       MHD_OPTION_CONNECTION_TIMEOUT, limits->idle_seconds, MHD_OPTION_NOTIFY_COMPLETED,
+                       MHD_OPTION_CONNECTION_TIMEOUT, limits->stall_seconds, MHD_OPTION_NOTIFY_COMPLETED,
                        complete_request, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)64 << 10, MHD_OPTION_END);
   if (!server->daemon) {
     close(listener);
@@ -343,7 +346,7 @@ void itg_http_drain(itg_http_server *server) {
   if (listener != MHD_INVALID_SOCKET) close(listener);
 }
 
-size_t itg_http_held(const itg_http_server *server) { return atomic_load(&server->held); }
+size_t itg_http_held(const itg_http_server *server) { return (atomic_load(&server->held) + 1) / 2; }
 
 void itg_http_stop(itg_http_server *server) {
   if (!server) return;

@@ -28,8 +28,9 @@ typedef struct itg_http_limits {
   size_t max_body;          // Bytes of one request's body; beyond: 413.
   size_t max_body_total;    // Bytes of all bodies that are held at once; beyond: 503 with Retry-After.
   unsigned max_connections; // More wait until one ends.
-  unsigned idle_seconds;    // A connection without a request, or in the middle of its headers, is closed after this.
-  unsigned stall_seconds;   // A body (or a reader of a stream) that does not move is dropped after this.
+  unsigned idle_seconds;    // A connection that has got its answer is closed after this without another request.
+  unsigned
+      stall_seconds; // Headers or a body that do not come, or a reader of a stream that does not read: dropped after this.
 } itg_http_limits;
 
 // One finished exchange, for logs and metrics. Called on the input/output thread.
@@ -56,7 +57,7 @@ ITG_MUST_USE itg_status itg_http_start(const itg_http_options *options, itg_diag
 uint16_t itg_http_port(const itg_http_server *server);
 // Stops listening; requests that still come over open connections are answered with 503. Those that were taken go on.
 void itg_http_drain(itg_http_server *server);
-// Requests that handlers hold at the moment.
+// Requests that handlers got and whose answers are not yet sent.
 size_t itg_http_held(const itg_http_server *server);
 // Ends and frees. Every request must have been answered (itg_http_held is 0); NULL is allowed.
 void itg_http_stop(itg_http_server *server);

@@ -3,6 +3,7 @@
 #define ITG_TESTS_SERVER_HTTP_CLIENT_H
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,10 +38,19 @@ static inline int http_connect(uint16_t port) {
   return -1;
 }
 
+// A signal (another thread starts a process) is no end.
+static inline ssize_t http_receive(int client, void *data, size_t size) {
+  ssize_t got;
+  do got = recv(client, data, size, 0);
+  while (got < 0 && errno == EINTR);
+  return got;
+}
+
 static inline bool http_send(int client, const void *data, size_t size) {
   const char *at = data;
   while (size > 0) {
     const ssize_t sent = send(client, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
     at += sent;
     size -= (size_t)sent;
@@ -66,7 +76,7 @@ static inline bool http_fill(int client, char **data, size_t *size, size_t neede
   if (!grown) abort();
   *data = grown;
   while (*size < needed) {
-    const ssize_t got = recv(client, *data + *size, needed - *size, 0);
+    const ssize_t got = http_receive(client, *data + *size, needed - *size);
     if (got <= 0) return false;
     *size += (size_t)got;
   }
@@ -78,7 +88,7 @@ static inline bool http_read_chunks(int client, http_reply *reply) {
   for (;;) {
     char line[32];
     size_t length = 0;
-    while (length < sizeof line - 1 && recv(client, line + length, 1, 0) == 1)
+    while (length < sizeof line - 1 && http_receive(client, line + length, 1) == 1)
       if (line[length++] == '\n') break;
     line[length] = '\0';
     if (length == 0) return false;
@@ -94,7 +104,7 @@ static inline bool http_read_chunks(int client, http_reply *reply) {
 static inline bool http_read(int client, http_reply *reply) {
   memset(reply, 0, sizeof *reply);
   size_t length = 0;
-  while (length < sizeof reply->headers - 1 && recv(client, reply->headers + length, 1, 0) == 1) {
+  while (length < sizeof reply->headers - 1 && http_receive(client, reply->headers + length, 1) == 1) {
     length++;
     if (length >= 4 && memcmp(reply->headers + length - 4, "\r\n\r\n", 4) == 0) break;
   }
