@@ -113,6 +113,10 @@ ITG_API ITG_MUST_USE itg_status itg_service_read_text(itg_service *service, cons
                                                       const itg_text_box *boxes, size_t count, double min_score,
                                                       itg_diagnostic *diagnostic, itg_text_line **lines,
                                                       size_t *line_count);
+// The input of a recognizer of `shape` [1,3,height,width] for one box, as itg_service_read_text makes it: for calibration.
+// Errors: SHAPE (no such input, a box without area), LIMIT, MEMORY.
+ITG_API ITG_MUST_USE itg_status itg_text_line_values(const itg_image *image, const itg_text_box *box,
+                                                     const itg_shape *shape, itg_diagnostic *diagnostic, float *out);
 ITG_API void itg_text_lines_free(itg_text_line *lines, size_t count); // NULL is allowed.
 
 #ifdef __cplusplus

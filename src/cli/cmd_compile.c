@@ -21,6 +21,7 @@ static const cli_option options[] = {
     CLI_OPTION_PREPROCESS,
     CLI_OPTION_FACE_MODELS,
     CLI_OPTION_ALL_FACES,
+    CLI_OPTION_TEXT_MODELS,
     CLI_OPTION_IDENTITIES,
     CLI_OPTION_LIMIT,
     CLI_OPTION_SHAPE,
@@ -213,7 +214,10 @@ const cli_command cli_compile = {
         "samples. A result that collapsed (centred cosine below 0.5, or less than 70 % of the spread between samples "
         "kept) is refused with exit code 1 unless --allow-collapse is given.\n"
         "Pictures are read in the order of their names. With --kind face-recognition they are photographs: the most "
-        "certain face of each is aligned and given to the embedder; photographs without one are left out.",
+        "certain face of each is aligned and given to the embedder; photographs without one are left out. "
+        "ocr-recognition finds lines of text first; clip-visual reads preprocess_cfg.json and clip-textual the "
+        "tokenizer "
+        "beside the model. No picture enters the compiled file.",
     .min_positional = 1,
     .max_positional = 1,
     CLI_OPTIONS(options),

@@ -57,14 +57,20 @@ typedef struct cli_command {
   { "shape", 0, "INPUT=DIMS", "fixes an input's unknown dimensions, e.g. x=1x3x640x640; may be repeated" }
 #define CLI_OPTION_PREPROCESS \
   { "preprocess", 0, "NAME|FILE", "from picture to input: a built-in name (imagenet, raw-255, ..) or a JSON file" }
-#define CLI_OPTION_KIND \
-  { "kind", 0, "KIND", "what the samples are: image (default) or face-recognition" }
+#define CLI_OPTION_KIND                                                                                            \
+  {                                                                                                                \
+    "kind", 0, "KIND",                                                                                             \
+        "what the network does with the samples: image (default), face-detection, face-recognition, clip-visual, " \
+        "clip-textual (files of one text a line), ocr-detection, ocr-recognition"                                  \
+  }
 #define CLI_OPTION_FACE_MODELS                                                                                       \
   {                                                                                                                  \
     "face-models", 0, "DIR",                                                                                         \
         "folder of fr_detect.onnx and fr_landmark.onnx (default: beside the float model), or a detection folder of " \
         "the Immich service"                                                                                         \
   }
+#define CLI_OPTION_TEXT_MODELS \
+  { "text-models", 0, "DIR", "--kind ocr-recognition: folder of the detector's model.onnx (default: ../detection)" }
 #define CLI_OPTION_ALL_FACES \
   { "all-faces", 0, NULL, "every face of a photograph is a sample, not only the most certain one" }
 #define CLI_OPTION_IDENTITIES                                                                                        \

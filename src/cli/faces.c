@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "cli/files.h"
 #include "server/networks.h"
 
 // Detector scores: a face below the first is taken for none. Where every box counts, false ones are likelier.
@@ -15,6 +16,8 @@ static const double MIN_SCORE = 0.5, MIN_SCORE_AMONG_MANY = 0.7, MAX_OVERLAP = 0
 struct cli_faces {
   itg_service *service; // Of a model folder; otherwise the three below.
   itg_networks networks;
+  itg_preprocess *preprocess; // From crop to embedder, with the service.
+  bool arcface;
   itg_float_network *detector, *landmarks;
   itg_face_pipeline *pipeline;
 };
@@ -37,11 +40,15 @@ static itg_status open_model(const char *folder, const char *model, const char *
 }
 
 // A model folder of the Immich service ("model.onnx" in it): any detector that the service knows.
-static itg_status open_service(const char *folder, itg_diagnostic *diagnostic, cli_faces *faces) {
+static itg_status open_service(const char *folder, const char *model, itg_diagnostic *diagnostic, cli_faces *faces) {
   static const itg_network_options options = {.thread_count = 1};
   faces->networks.options = &options;
   const itg_network_source source = itg_networks_source(&faces->networks);
-  return itg_service_open(ITG_SERVICE_FACE_DETECTION, folder, &source, diagnostic, &faces->service);
+  ITG_TRY(itg_service_open(ITG_SERVICE_FACE_DETECTION, folder, &source, diagnostic, &faces->service));
+  char path[4096];
+  ITG_TRY(cli_beside(model, "preprocess.json", diagnostic, path, sizeof path));
+  faces->arcface = access(path, R_OK) != 0;
+  return itg_preprocess_open(faces->arcface ? "arcface" : path, diagnostic, &faces->preprocess);
 }
 
 static itg_status open_pair(const char *folder, const char *model, itg_diagnostic *diagnostic, cli_faces *faces) {
@@ -58,7 +65,7 @@ itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic 
   const bool is_service =
       folder && (size_t)snprintf(path, sizeof path, "%s/model.onnx", folder) < sizeof path && access(path, R_OK) == 0;
   const itg_status status =
-      is_service ? open_service(folder, diagnostic, faces) : open_pair(folder, model, diagnostic, faces);
+      is_service ? open_service(folder, model, diagnostic, faces) : open_pair(folder, model, diagnostic, faces);
   if (status != ITG_OK) {
     cli_faces_close(faces);
     return status;
@@ -70,6 +77,7 @@ itg_status cli_faces_open(const char *folder, const char *model, itg_diagnostic 
 void cli_faces_close(cli_faces *faces) {
   if (!faces) return;
   itg_service_close(faces->service);
+  itg_preprocess_close(faces->preprocess);
   itg_face_pipeline_destroy(faces->pipeline);
   itg_float_network_close(faces->detector);
   itg_float_network_close(faces->landmarks);
@@ -120,4 +128,19 @@ itg_status cli_faces_crops(cli_faces *faces, const char *path, bool all, itg_dia
   const itg_status status = (all ? crop_all : crop_best)(faces, &image, diagnostic, crops, count);
   itg_image_free(&image);
   return status;
+}
+
+itg_status cli_faces_input(const cli_faces *faces, const uint8_t *crop, itg_diagnostic *diagnostic, float *out) {
+  static const itg_shape shape = {4, {1, 3, ITG_FACE_CROP_SIDE, ITG_FACE_CROP_SIDE}};
+  const itg_image image = {ITG_FACE_CROP_SIDE, ITG_FACE_CROP_SIDE, 3, (uint8_t *)crop};
+  if (faces->preprocess) return itg_preprocess_run(faces->preprocess, &image, &shape, diagnostic, out);
+  itg_face_embedder_input(crop, out);
+  return ITG_OK;
+}
+
+const char *cli_faces_preprocessing(const cli_faces *faces) {
+  return faces->arcface ? "{\"pipeline\":\"face-recognition\",\"crop\":[112,112],\"channels\":\"RGB\",\"mean\":127.5,"
+                          "\"divide_by\":127.5}"
+                        : "{\"pipeline\":\"face-recognition\",\"crop\":[112,112],\"channels\":\"BGR\",\"mean\":127,"
+                          "\"divide_by\":128}";
 }

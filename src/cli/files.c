@@ -1,9 +1,18 @@
 // See files.h. Outputs are renamed into place, so an output under the name of an input would take the input's place for good.
 #include "cli/files.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+itg_status cli_beside(const char *model, const char *name, itg_diagnostic *diagnostic, char *path, size_t size) {
+  const char *slash = strrchr(model, '/');
+  const int length = slash ? (int)(slash - model) : 1;
+  if ((size_t)snprintf(path, size, "%.*s/%s", length, slash ? model : ".", name) >= size)
+    ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, model, "the path is too long");
+  return ITG_OK;
+}
 
 typedef struct identity {
   dev_t device;

@@ -12,6 +12,8 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "cli/texts.h"
+#include "tensor/dtype.h"
 #include "tensor/npy.h"
 
 static const size_t CACHE_BYTES = (size_t)64 << 20;
@@ -34,6 +36,7 @@ struct cli_samples {
   itg_npy *arrays;     // One an input.
   bool *open;          // Which of them are.
   const char **labels; // "row 12", made on demand.
+  cli_texts texts;     // Count 0: no texts.
 };
 
 static bool is_folder(const char *path) {
@@ -110,7 +113,7 @@ static itg_status check_picture_input(const cli_samples *samples, itg_diagnostic
                itg_shape_print(&input->shape, shape, sizeof shape));
     return ITG_OK;
   }
-  if (options->preprocess) return ITG_OK;
+  if (options->preprocess || options->lines) return ITG_OK;
   char names[200] = "";
   const char *name;
   for (size_t i = 0; (name = itg_preprocess_builtin_name(i)); i++) {
@@ -176,11 +179,57 @@ static itg_status find_faces(cli_samples *samples, itg_diagnostic *diagnostic) {
   return status;
 }
 
+// One sample a line of text; its values are made now, because the picture is needed for nothing else.
+static itg_status add_lines(cli_samples *samples, const picture *photograph, const float *values, size_t count,
+                            itg_diagnostic *diagnostic) {
+  const size_t size = samples->options->inputs[0]->count;
+  for (size_t i = 0; i < count; i++) {
+    char name[512];
+    const int length = snprintf(name, sizeof name, "%.480s, line %zu", photograph->name, i + 1);
+    ITG_TRY(add_picture(samples, photograph->path, photograph->name, diagnostic));
+    picture *added = &samples->pictures[samples->count - 1];
+    added->group = NULL;
+    added->name = itg_arena_string(&samples->arena, name, (size_t)length);
+    added->values = malloc(size * sizeof *added->values);
+    ITG_TRY_MEMORY(added->name && added->values, diagnostic);
+    memcpy(added->values, values + i * size, size * sizeof *values);
+  }
+  return ITG_OK;
+}
+
+static itg_status read_pages(cli_samples *samples, const picture *pages, size_t seen, float *values,
+                             itg_diagnostic *diagnostic) {
+  const cli_sample_options *options = samples->options;
+  const itg_tensor_info *input = options->inputs[0];
+  for (size_t i = 0; i < seen; i++) {
+    size_t count;
+    cli_progress_update(options->progress, "finding text", (long long)i, (long long)seen);
+    ITG_TRY(cli_lines_values(options->lines, pages[i].path, &input->shape, input->count, diagnostic, values, &count));
+    if (count == 0) cli_note(options->progress, "note: no text found, left out (%s)", pages[i].path);
+    ITG_TRY(add_lines(samples, &pages[i], values, count, diagnostic));
+  }
+  cli_progress_update(options->progress, "finding text", (long long)seen, (long long)seen);
+  if (samples->count == 0) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "no text in any of the %zu pictures", seen);
+  return ITG_OK;
+}
+
+static itg_status find_lines(cli_samples *samples, itg_diagnostic *diagnostic) {
+  picture *pages = samples->pictures;
+  const size_t seen = samples->count;
+  samples->pictures = NULL;
+  samples->count = samples->capacity = 0;
+  float *values = malloc(CLI_MAX_LINES * samples->options->inputs[0]->count * sizeof *values);
+  const itg_status status = values ? read_pages(samples, pages, seen, values, diagnostic)
+                                   : itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");
+  free(values);
+  free(pages);
+  return status;
+}
+
 static itg_status read_picture(cli_samples *samples, picture *source, float *out, itg_diagnostic *diagnostic) {
   const itg_tensor_info *input = samples->options->inputs[0];
   if (source->crop) {
-    itg_face_embedder_input(source->crop, out);
-    return ITG_OK;
+    return cli_faces_input(samples->options->faces, source->crop, diagnostic, out);
   }
   const size_t bytes = input->count * sizeof(float);
   if (source->values) {
@@ -309,11 +358,49 @@ static itg_status read_array(const itg_npy *array, const itg_tensor_info *input,
 
 // ---- both ----
 
+// ---- texts ----
+
+static itg_status read_texts(cli_samples *samples, const char *const *specs, size_t count, itg_diagnostic *diagnostic) {
+  const cli_sample_options *options = samples->options;
+  const size_t context = itg_clip_text_context(options->texts);
+  for (size_t i = 0; i < options->input_count; i++) {
+    if (options->inputs[i]->count != context || options->input_count > 2)
+      ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, options->inputs[i]->name, "a text encoder reads %zu ids of each text",
+               context);
+  }
+  for (size_t i = 0; i < count; i++) ITG_TRY(cli_texts_read(&samples->texts, options->texts, specs[i], diagnostic));
+  if (samples->texts.count == 0) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, specs[0], "holds no text");
+  samples->rows = samples->texts.count;
+  samples->count = options->limit && options->limit < samples->rows ? options->limit : samples->rows;
+  samples->labels = itg_arena_array(&samples->arena, samples->count, sizeof *samples->labels);
+  ITG_TRY_MEMORY(samples->labels, diagnostic);
+  return ITG_OK;
+}
+
+static void read_text(const cli_samples *samples, size_t row, void *const *inputs) {
+  for (size_t i = 0; i < samples->options->input_count; i++) {
+    const itg_tensor_info *input = samples->options->inputs[i];
+    const bool mask = samples->options->input_count == 2 && strcmp(input->name, "attention_mask") == 0;
+    const float *values = (mask ? samples->texts.masks : samples->texts.ids) + row * samples->texts.context;
+    if (itg_dtype_is_float(input->dtype))
+      memcpy(inputs[i], values, input->count * sizeof *values);
+    else
+      for (size_t k = 0; k < input->count; k++) store_integer(input->dtype, inputs[i], k, (int64_t)values[k]);
+  }
+}
+
+static bool are_texts(const char *const *specs, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (ends_with(specs[i], ".npy") || strchr(specs[i], '=') || is_folder(specs[i])) return false;
+  return true;
+}
+
 static itg_status fill(cli_samples *samples, const char *const *specs, size_t count, itg_diagnostic *diagnostic) {
   const size_t inputs = samples->options->input_count;
   samples->arrays = itg_arena_array(&samples->arena, inputs, sizeof *samples->arrays);
   samples->open = itg_arena_array(&samples->arena, inputs, sizeof *samples->open);
   ITG_TRY_MEMORY(samples->arrays && samples->open, diagnostic);
+  if (samples->options->texts && are_texts(specs, count)) return read_texts(samples, specs, count, diagnostic);
   bool arrays = false;
   for (size_t i = 0; i < count; i++) {
     const bool folder = is_folder(specs[i]);
@@ -335,6 +422,7 @@ static itg_status fill(cli_samples *samples, const char *const *specs, size_t co
   if (arrays) return check_arrays(samples, diagnostic);
   ITG_TRY(check_picture_input(samples, diagnostic));
   thin_out(samples);
+  if (samples->options->lines) return find_lines(samples, diagnostic);
   return samples->options->faces ? find_faces(samples, diagnostic) : ITG_OK;
 }
 
@@ -360,6 +448,7 @@ void cli_samples_close(cli_samples *samples) {
     if (samples->open[i]) itg_npy_close(&samples->arrays[i]);
   }
   free(samples->pictures);
+  cli_texts_free(&samples->texts);
   itg_arena_free(&samples->arena);
   free(samples);
 }
@@ -369,6 +458,10 @@ static itg_status read_sample(void *context, size_t index, void *const *inputs, 
   cli_samples *samples = view->samples;
   const size_t at = view->first + index * view->step;
   if (samples->pictures) return read_picture(samples, &samples->pictures[at], inputs[0], diagnostic);
+  if (samples->texts.count) {
+    read_text(samples, at * samples->rows / samples->count, inputs);
+    return ITG_OK;
+  }
   for (size_t i = 0; i < samples->options->input_count; i++)
     ITG_TRY(read_array(&samples->arrays[i], samples->options->inputs[i], at * samples->rows / samples->count, inputs[i],
                        diagnostic));

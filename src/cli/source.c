@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "cli/files.h"
 
 static bool any_pictures(const char *const *specs, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -22,22 +23,50 @@ static bool contains(const char *text, size_t size, const char *word) {
   return text && memmem(text, size, word, strlen(word)) != NULL;
 }
 
+// The preprocessing that a kind of network has by itself; NULL for plain images.
+static itg_status preprocess_of_kind(const char *kind, const char *model, const cli_source *source, char path[4096],
+                                     itg_diagnostic *diagnostic, const char **out) {
+  const itg_shape *shape = &source->inputs[0]->shape;
+  if (strcmp(kind, "image") == 0) {
+    *out = NULL;
+  } else if (strcmp(kind, "face-detection") == 0) { // The faceplugin detector has a size of its own.
+    const bool faceplugin = shape->rank == 4 && shape->dims[2] == 240 && shape->dims[3] == 320;
+    *out = faceplugin ? "faceplugin-detector" : "scrfd";
+  } else if (strcmp(kind, "ocr-detection") == 0) {
+    *out = "ppocr-detection";
+  } else if (strcmp(kind, "clip-visual") == 0) {
+    ITG_TRY(cli_beside(model, "preprocess_cfg.json", diagnostic, path, 4096));
+    *out = path;
+  } else {
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, kind,
+             "no such --kind; there are image, face-detection, face-recognition, clip-visual, clip-textual, "
+             "ocr-detection and ocr-recognition");
+  }
+  return ITG_OK;
+}
+
+// The text encoder's own folder.
+static itg_status open_texts(const char *model, itg_diagnostic *diagnostic, itg_clip_text **out) {
+  char path[4096];
+  ITG_TRY(cli_beside(model, ".", diagnostic, path, sizeof path));
+  return itg_clip_text_open(path, diagnostic, out);
+}
+
 static itg_status choose(const cli_arguments *arguments, const char *model, const char *stored, size_t stored_size,
                          bool pictures, itg_diagnostic *diagnostic, cli_source *source) {
   const char *kind = cli_get(arguments, "kind"), *preprocess = cli_get(arguments, "preprocess");
   const char *identities = cli_get(arguments, "identities");
   const bool stored_faces = contains(stored, stored_size, "\"face-recognition\"");
   if (!kind) kind = stored_faces && !preprocess ? "face-recognition" : "image";
-  const bool faces = strcmp(kind, "face-recognition") == 0;
-  if (!faces && strcmp(kind, "image") != 0)
-    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, kind, "no such --kind; there are image and face-recognition");
-  if (faces && preprocess)
-    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, preprocess,
-             "--kind face-recognition has its own preprocessing; leave "
-             "--preprocess out");
+  const bool faces = strcmp(kind, "face-recognition") == 0, lines = strcmp(kind, "ocr-recognition") == 0;
+  const bool texts = strcmp(kind, "clip-textual") == 0;
+  if ((faces || lines || texts) && preprocess)
+    ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, preprocess, "--kind %s has its own preprocessing; leave --preprocess out",
+             kind);
   if (identities && strcmp(identities, "folder") != 0 && strcmp(identities, "prefix") != 0 &&
       strcmp(identities, "none") != 0)
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, identities, "--identities is folder, prefix or none");
+  char path[4096];
   source->options.identities = identities;
   int limit = 0;
   if (!cli_get_integer(arguments, "limit", 1, 1000000000, &limit))
@@ -45,7 +74,10 @@ static itg_status choose(const cli_arguments *arguments, const char *model, cons
   source->options.limit = (size_t)limit;
   source->options.all_faces = cli_has(arguments, "all-faces");
   if (faces && pictures) ITG_TRY(cli_faces_open(cli_get(arguments, "face-models"), model, diagnostic, &source->faces));
-  if (faces) return ITG_OK;
+  if (lines && pictures) ITG_TRY(cli_lines_open(cli_get(arguments, "text-models"), model, diagnostic, &source->lines));
+  if (texts) ITG_TRY(open_texts(model, diagnostic, &source->texts));
+  if (faces || lines || texts) return ITG_OK;
+  if (!preprocess) ITG_TRY(preprocess_of_kind(kind, model, source, path, diagnostic, &preprocess));
   if (preprocess) return itg_preprocess_open(preprocess, diagnostic, &source->preprocess);
   if (stored && !stored_faces) return itg_preprocess_from_json(stored, stored_size, diagnostic, &source->preprocess);
   return ITG_OK;
@@ -68,21 +100,27 @@ itg_status cli_source_open(const cli_arguments *arguments, cli_inputs inputs, co
   out->options.input_count = inputs.count;
   out->options.preprocess = out->preprocess;
   out->options.faces = out->faces;
+  out->options.lines = out->lines;
+  out->options.texts = out->texts;
   out->options.progress = &out->progress;
   return ITG_OK;
 }
 
 void cli_source_close(cli_source *source) {
   cli_faces_close(source->faces);
+  cli_lines_close(source->lines);
+  itg_clip_text_close(source->texts);
   itg_preprocess_close(source->preprocess);
   free(source->inputs);
   source->faces = NULL;
+  source->lines = NULL;
+  source->texts = NULL;
   source->preprocess = NULL;
   source->inputs = NULL;
 }
 
 const char *cli_source_preprocessing(const cli_source *source) {
-  if (source->faces) return CLI_FACE_PREPROCESSING;
+  if (source->faces) return cli_faces_preprocessing(source->faces);
   return source->preprocess ? itg_preprocess_json(source->preprocess) : NULL;
 }
 

@@ -10,6 +10,8 @@ typedef struct cli_source {
   const itg_tensor_info **inputs; // malloc'ed list.
   itg_preprocess *preprocess;
   cli_faces *faces;
+  cli_lines *lines;
+  itg_clip_text *texts;
   cli_sample_options options;
 } cli_source;
 

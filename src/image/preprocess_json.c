@@ -24,6 +24,8 @@ static const struct {
      "\"std\": 0.5}"},
     {"arcface", "{\"resize\": {\"rule\": \"squash\", \"method\": \"opencv-linear\"}, \"size\": [112, 112], "
                 "\"mean\": 127.5, \"std\": 127.5}"},
+    {"scrfd", "{\"resize\": {\"rule\": \"letterbox\", \"method\": \"opencv-linear\", \"align\": \"top-left\"}, "
+              "\"mean\": 127.5, \"std\": 128}"},
     {"faceplugin-embedder",
      "{\"channels\": \"BGR\", \"resize\": {\"rule\": \"squash\", \"method\": \"opencv-linear\"}, "
      "\"size\": [112, 112], \"mean\": 127, \"std\": 128}"},

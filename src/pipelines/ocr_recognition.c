@@ -125,6 +125,16 @@ static itg_status prepare_line(const itg_image *image, const itg_text_box *box, 
   return ITG_OK;
 }
 
+itg_status itg_text_line_values(const itg_image *image, const itg_text_box *box, const itg_shape *shape,
+                                itg_diagnostic *diagnostic, float *out) {
+  ITG_TRY(itg_image_check(image, diagnostic));
+  if (shape->rank != 4 || shape->dims[0] != 1 || shape->dims[1] != 3 || shape->dims[2] < 1 || shape->dims[3] < 1 ||
+      shape->dims[2] > ITG_MAX_IMAGE_SIDE || shape->dims[3] > ITG_MAX_IMAGE_SIDE)
+    ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, NULL, "a text recognizer reads [1,3,height,width]");
+  const itg_canvas canvas = {(int32_t)shape->dims[2], (int32_t)shape->dims[3]};
+  return prepare_line(image, box, canvas, itg_text_proportion(box), diagnostic, out);
+}
+
 static itg_status read_line(ocr_recognition *r, const itg_image *image, const itg_text_box *box, line *out,
                             itg_diagnostic *diagnostic) {
   const itg_network *network;

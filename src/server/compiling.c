@@ -80,8 +80,9 @@ static bool build_command(const itg_compile_service *service, const compile_job 
   switch (job->kind) {
   case ITG_SERVICE_FACE_DETECTION:
     if (strcmp(job->network, "model") != 0) return false;
-    add(line, "--preprocess", "faceplugin-detector");
+    add(line, "--kind", "face-detection");
     break;
+  case ITG_SERVICE_CLIP_VISUAL: add(line, "--kind", "clip-visual"); break;
   case ITG_SERVICE_FACE_RECOGNITION:
     add(line, "--kind", "face-recognition");
     add(line, "--face-models", line->faces);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "pipelines/face.h"
 #include "support/float_network.h"
 #include "support/oracle.h"
 
@@ -119,6 +120,35 @@ static double margin(const itg_image_list *list, float (*embeddings)[EMBEDDING])
   return same - different;
 }
 
+// Pairs that one embedding takes for the same person at Immich's distance of .5 and the other does not.
+static size_t pairs_told_otherwise(const itg_image_list *list, float (*a)[EMBEDDING], float (*b)[EMBEDDING],
+                                   size_t *pairs) {
+  size_t otherwise = 0;
+  for (size_t i = 1; i < list->count; i += 2)
+    for (size_t k = i + 2; k < list->count; k += 2, ++*pairs)
+      otherwise += (cosine(a[i], a[k]) >= 0.5) != (cosine(b[i], b[k]) >= 0.5);
+  return otherwise;
+}
+
+// Faces of at least .7 that the float detector finds, and those of them that the integer one finds too (half of the boxes'
+// union shared).
+static void count_recall(itg_face_pipeline *float_pipeline, itg_face_pipeline *integer_pipeline, const char *path,
+                         size_t *faces_there, size_t *faces_found) {
+  itg_image photo = {0};
+  static itg_face expected[128], actual[128];
+  size_t expected_count, actual_count;
+  assert_int_equal(itg_image_read(path, NULL, NULL, &photo), ITG_OK);
+  assert_int_equal(itg_face_find_all(float_pipeline, &photo, 0.7, 0.3, expected, 128, NULL, &expected_count), ITG_OK);
+  assert_int_equal(itg_face_find_all(integer_pipeline, &photo, 0.7, 0.3, actual, 128, NULL, &actual_count), ITG_OK);
+  for (size_t i = 0; i < expected_count; i++) {
+    bool found = false;
+    for (size_t k = 0; k < actual_count && !found; k++) found = itg_face_overlap(expected[i].box, actual[k].box) >= 0.5;
+    ++*faces_there;
+    *faces_found += found;
+  }
+  itg_image_free(&photo);
+}
+
 static void integer_pipeline_recognises_the_same_people(void **state) {
   (void)state;
   static float float_embeddings[MAX_PHOTOGRAPHS][EMBEDDING], integer_embeddings[MAX_PHOTOGRAPHS][EMBEDDING];
@@ -141,7 +171,7 @@ static void integer_pipeline_recognises_the_same_people(void **state) {
     compile(&recorders[i], model_names[i], paths[i]);
   }
   for (size_t i = 1; i < list.count; i += 2) embed(pipeline, list.paths[i], float_embeddings[i]);
-  itg_face_pipeline_destroy(pipeline);
+  itg_face_pipeline *float_pipeline = pipeline;
 
   itg_model *compiled[3] = {NULL};
   itg_session_network sessions[3];
@@ -170,7 +200,21 @@ static void integer_pipeline_recognises_the_same_people(void **state) {
   assert_true(lowest >= 0.97);
   assert_true(integer_margin > 0); // A threshold exists that tells every pair right.
   assert_true(integer_margin >= float_margin - 0.02);
+  size_t pairs = 0, there = 0, found = 0;
+  const size_t otherwise = pairs_told_otherwise(&list, float_embeddings, integer_embeddings, &pairs);
+  for (size_t i = 1; i < list.count; i += 2) count_recall(float_pipeline, pipeline, list.paths[i], &there, &found);
+  itg_image_list judged = {0};
+  char photographs[4200];
+  snprintf(photographs, sizeof photographs, "%s/../photos/judge", oracle_models());
+  if (oracle_exists(photographs)) assert_int_equal(itg_image_list_folder(photographs, NULL, &judged), ITG_OK);
+  for (size_t i = 0; i < judged.count; i++) count_recall(float_pipeline, pipeline, judged.paths[i], &there, &found);
+  itg_image_list_free(&judged);
+  printf("%zu of %zu pairs told otherwise at a distance of .5; %zu of %zu faces found again at .7\n", otherwise, pairs,
+         found, there);
+  assert_int_equal(otherwise, 0);
+  assert_true(there >= 20 && (double)found >= 0.99 * (double)there);
   itg_face_pipeline_destroy(pipeline);
+  itg_face_pipeline_destroy(float_pipeline);
   for (int i = 0; i < 3; i++) {
     itg_session_destroy(sessions[i].session);
     itg_model_close(compiled[i]);
