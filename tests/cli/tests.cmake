@@ -2,3 +2,4 @@
 add_dependencies(test_cli intaglio-command)
 add_dependencies(test_cli_errors intaglio-command)
 add_dependencies(test_face_compile intaglio-command)
+add_dependencies(test_compiled_services intaglio-command)
