@@ -11,6 +11,7 @@ import io
 import os
 import struct
 import sys
+import zlib
 
 import cv2
 import numpy as np
@@ -60,15 +61,29 @@ def pixels(random, count, file):
         file.write(struct.pack("<6i", operation, channels, width, height, to_width, to_height) + extra + source.tobytes() + target.tobytes())
 
 
+def interlaced_png(pixels):
+    """Adam7, which Pillow reads but does not write. pixels: u8 [H,W,3]."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b""
+    for x, y, step_x, step_y in ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)):
+        part = pixels[y::step_y, x::step_x]
+        if part.size:
+            rows += b"".join(b"\0" + row.tobytes() for row in part)
+    head = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 1)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
 def files(random, out):
     number = 0
-    for kind in ("RGB", "L", "CMYK", "progressive", "png RGB", "png RGBA", "png LA", "png P", "webp RGB", "webp RGBA", "webp lossless", "webp animated"):
+    for kind in ("RGB", "L", "CMYK", "progressive", "png RGB", "png RGBA", "png LA", "png P", "png interlaced", "webp RGB", "webp RGBA", "webp lossless", "webp animated"):
         for subsampling in (0, 1, 2) if kind in ("RGB", "progressive") else (0,):
             width, height = (int(v) for v in random.integers(1, 200, 2))
             picture = Image.fromarray(cv2.resize(random.integers(0, 256, (9, 9, 3), dtype=np.uint8), (width, height)))
             data, png = io.BytesIO(), kind.startswith("png")
             webp = kind.startswith("webp")
-            if kind in ("L", "CMYK") or (png and kind != "png P"):
+            if kind in ("L", "CMYK") or (png and kind not in ("png P", "png interlaced")):
                 picture = picture.convert(kind.split()[-1])
             if kind == "png P":
                 picture = picture.quantize(50)
@@ -78,6 +93,8 @@ def files(random, out):
                 more = [picture.transpose(Image.ROTATE_180), picture] if kind == "webp animated" else []
                 picture.save(data, "WEBP", quality=int(random.integers(20, 98)), lossless=kind == "webp lossless",
                              exact=bool(random.integers(2)), save_all=bool(more), append_images=more)
+            elif kind == "png interlaced":
+                data.write(interlaced_png(np.array(picture)))
             elif png:
                 picture.save(data, "PNG")
             else:
