@@ -49,6 +49,7 @@ void itg_accuracy_free(itg_accuracy *accuracy) {
   free(accuracy->integer_values);
   free(accuracy->float_pairs);
   free(accuracy->integer_pairs);
+  free(accuracy->worst);
   *accuracy = (itg_accuracy){0};
 }
 
@@ -255,6 +256,30 @@ static itg_status verification(const double *pairs, size_t n, const char *const 
   return ITG_OK;
 }
 
+static itg_status keep_worst(itg_accuracy *accuracy, itg_diagnostic *diagnostic) {
+  const size_t n = accuracy->samples, kept = accuracy->kept;
+  const size_t wanted = n < ITG_WORST_SAMPLES ? n : ITG_WORST_SAMPLES;
+  accuracy->worst = calloc(wanted, sizeof *accuracy->worst);
+  ITG_TRY_MEMORY(accuracy->worst, diagnostic);
+  for (; accuracy->worst_count < wanted; accuracy->worst_count++) {
+    itg_worst_sample *worst = &accuracy->worst[accuracy->worst_count];
+    size_t best = n;
+    for (size_t s = 0; s < n; s++) {
+      bool taken = false;
+      for (size_t w = 0; w < accuracy->worst_count; w++) taken = taken || accuracy->worst[w].sample == s;
+      if (!taken && (best == n || accuracy->cosine[s] < accuracy->cosine[best])) best = s;
+    }
+    worst->sample = best;
+    worst->count = kept < ITG_WORST_VALUES ? kept : ITG_WORST_VALUES;
+    for (size_t i = 0; i < worst->count; i++) {
+      const size_t at = best * kept + i * kept / worst->count;
+      worst->reference[i] = accuracy->float_values[at];
+      worst->result[i] = accuracy->integer_values[at];
+    }
+  }
+  return ITG_OK;
+}
+
 itg_status itg_accuracy_finish(itg_accuracy *accuracy, const char *const *groups, itg_diagnostic *diagnostic) {
   itg_output_accuracy *summary = &accuracy->summary;
   const size_t n = accuracy->samples;
@@ -283,6 +308,7 @@ itg_status itg_accuracy_finish(itg_accuracy *accuracy, const char *const *groups
                            &summary->integer_verification));
     }
   }
+  ITG_TRY(keep_worst(accuracy, diagnostic));
   free(accuracy->float_values);
   free(accuracy->integer_values);
   accuracy->float_values = accuracy->integer_values = NULL;

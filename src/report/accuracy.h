@@ -10,19 +10,29 @@
 #include "base/status.h"
 #include "intaglio/compiler.h"
 
+enum { ITG_WORST_SAMPLES = 3, ITG_WORST_VALUES = 128 };
+
+// A sample that float and integer disagree on: some of its values, spread evenly.
+typedef struct itg_worst_sample {
+  size_t sample, count;
+  float reference[ITG_WORST_VALUES], result[ITG_WORST_VALUES];
+} itg_worst_sample;
+
 // Measures of one output over a number of samples. One thread at a time.
 typedef struct itg_accuracy {
   itg_output_accuracy summary; // Valid after itg_accuracy_finish; `name` is borrowed.
   size_t samples;
-  size_t elements;       // Of one sample.
-  size_t stride;         // Only every stride-th element is kept for the pair measures, to bound memory.
-  size_t kept;           // Elements kept a sample.
-  double *cosine;        // [samples]
-  double *float_pairs;   // [samples, samples] cosines between samples; NULL with one sample.
-  double *integer_pairs; // Likewise.
-  float *float_values;   // [samples, kept]; freed by finish.
-  float *integer_values; // Likewise.
-  double signal, error;  // Sums of squares over everything.
+  size_t elements;         // Of one sample.
+  size_t stride;           // Only every stride-th element is kept for the pair measures, to bound memory.
+  size_t kept;             // Elements kept a sample.
+  double *cosine;          // [samples]
+  double *float_pairs;     // [samples, samples] cosines between samples; NULL with one sample.
+  double *integer_pairs;   // Likewise.
+  float *float_values;     // [samples, kept]; freed by finish.
+  float *integer_values;   // Likewise.
+  double signal, error;    // Sums of squares over everything.
+  itg_worst_sample *worst; // [worst_count], the lowest cosine first; from finish on.
+  size_t worst_count;
 } itg_accuracy;
 
 // `name` is borrowed. Errors: MEMORY, ARGUMENT (no samples).

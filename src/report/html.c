@@ -25,6 +25,7 @@ static const char STYLE[] =
     "p.note,figcaption{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad);font-weight:600}"
     "svg{width:100%;height:auto}svg "
     "text{font-size:11px;fill:var(--soft)}.grid{stroke:var(--line)}.axis{stroke:var(--soft)}"
+    ".trace{fill:none;stroke:var(--soft);stroke-width:1.5}.second{stroke:var(--mark)}.alarm{fill:var(--bad)}"
     ".mark,.hot{fill:var(--mark)}.same,.cold{fill:var(--same)}.mark,.same{fill-opacity:.75}"
     ".pair{display:flex;gap:1.5rem;flex-wrap:wrap}.pair figure{flex:1 1 16rem;margin:0}"
     ".scroll{overflow-x:auto}details summary{cursor:pointer}";
@@ -107,7 +108,8 @@ static void write_head(FILE *stream, const itg_report *report) {
 
 static void write_accuracy(FILE *stream, const itg_report *report) {
   fputs("<h2>Accuracy: integer against float</h2><div class=\"scroll\"><table><tr><th>output</th><th>cosine mean</th>"
-        "<th>cosine min</th><th>centred cosine</th><th>spread kept</th><th>SQNR dB</th><th>pair agreement</th></tr>",
+        "<th>cosine min</th><th>centred cosine</th><th>spread kept</th><th>SQNR dB</th><th>pair "
+        "agreement</th><th>neighbours kept</th><th>length</th></tr>",
         stream);
   for (size_t i = 0; i < report->output_count; i++) {
     const itg_output_accuracy *output = &report->outputs[i].summary;
@@ -120,6 +122,8 @@ static void write_accuracy(FILE *stream, const itg_report *report) {
     cell(stream, "%.3f", output->spread_ratio);
     cell(stream, "%.1f", output->sqnr_db);
     cell(stream, "%.5f", output->pair_agreement);
+    cell(stream, "%.1f&nbsp;%%", 100 * output->retrieval_overlap);
+    cell(stream, "%.3f", output->norm_ratio);
     fputs("</tr>", stream);
   }
   fputs("</table></div>", stream);
@@ -145,6 +149,70 @@ static void write_accuracy(FILE *stream, const itg_report *report) {
   fputs("</table></div>", stream);
 }
 
+static void write_worst(FILE *stream, const itg_report *report, const itg_accuracy *accuracy) {
+  if (accuracy->worst_count == 0) return;
+  fprintf(stream, "<details><summary>The %zu worst samples, value by value: float grey, integer blue</summary>",
+          accuracy->worst_count);
+  for (size_t i = 0; i < accuracy->worst_count; i++) {
+    const itg_worst_sample *worst = &accuracy->worst[i];
+    const char *name = report->names ? report->names[worst->sample] : NULL;
+    fputs("<p class=\"note\">", stream);
+    if (name)
+      itg_html_text(stream, name);
+    else
+      fprintf(stream, "sample %zu", worst->sample);
+    fprintf(stream, ", cosine %.5f, %zu of %zu values</p>", accuracy->cosine[worst->sample], worst->count,
+            accuracy->elements);
+    itg_chart_values(stream, worst->reference, worst->result, worst->count);
+  }
+  fputs("</details>", stream);
+}
+
+// Where it was lost, in one sentence and one chart.
+static void write_loss(FILE *stream, const itg_report *report) {
+  char sentence[256];
+  itg_report_loss_sentence(report, sentence, sizeof sentence);
+  if (!*sentence) return;
+  fputs("<h2>Where it was lost</h2><p>", stream);
+  itg_html_text(stream, sentence);
+  fputs(".</p>", stream);
+  if (!report->layer_samples) return;
+  size_t alarms = 0, dead = 0, saturated = 0;
+  for (size_t i = 0; i < report->layer_count; i++) {
+    const itg_layer_loss *loss = &report->layers[i].loss;
+    alarms += itg_layer_is_alarming(loss);
+    dead += loss->dead_channels;
+    saturated += loss->saturated > 1e-3;
+  }
+  fprintf(
+      stream,
+      "<p class=\"note\">Dots: signal to error of each layer alone, fed with float values; line: what has accumulated. "
+      "Red deserves a look: %zu layers, %zu dead channels, %zu layers with more than 0.1 %% of their values "
+      "saturated. On %zu samples",
+      alarms, dead, saturated, report->layer_samples);
+  if (!isnan(report->explained))
+    fprintf(stream, "; the single losses add up to %.0f %% of the whole", 100 * report->explained);
+  fputs(".</p>", stream);
+  itg_chart_layers(stream, report);
+}
+
+static void write_remedies(FILE *stream, const itg_report *report) {
+  const itg_report_mixed *mixed = report->mixed;
+  if (mixed)
+    fprintf(stream,
+            "<h2>Mixed precision</h2><p>%zu of %zu choices got 16 bits, at %.2f times the cost of a8w8 (a8w8+s16: "
+            "%.2f). On "
+            "the %zu selecting samples the cosine is %.5f.</p>",
+            mixed->picked_count, mixed->choice_count, mixed->cost, mixed->stream_cost, mixed->selection_count,
+            mixed->cosine_mean);
+  if (!report->ablation_count) return;
+  fputs(
+      "<h2>What each method bought</h2><p class=\"note\">Noise at the outputs without it over noise with it; hovering "
+      "says what it does.</p>",
+      stream);
+  itg_chart_ablation(stream, report);
+}
+
 static void write_charts(FILE *stream, const itg_report *report) {
   for (size_t i = 0; i < report->output_count; i++) {
     const itg_accuracy *accuracy = &report->outputs[i];
@@ -152,6 +220,7 @@ static void write_charts(FILE *stream, const itg_report *report) {
     itg_html_text(stream, accuracy->summary.name);
     fputs("</h2>", stream);
     itg_chart_cosines(stream, accuracy, report->names);
+    write_worst(stream, report, accuracy);
     if (accuracy->samples < 3) continue;
     fputs(
         "<p class=\"note\">Similarity of pairs, float to the right, integer upwards: on the diagonal nothing changed.",
@@ -184,7 +253,8 @@ static void write_layers(FILE *stream, const itg_report *report) {
   fprintf(
       stream,
       "<h2>Layers</h2><details><summary>%zu steps</summary><div class=\"scroll\"><table><tr><th>name</th><th>op</th>"
-      "<th>output</th><th>codes</th><th>kernel</th><th>M MAC</th><th>µs</th><th>share</th></tr>",
+      "<th>output</th><th>codes</th><th>kernel</th><th>M MAC</th><th>µs</th><th>share</th><th>alone "
+      "dB</th><th>accumulated dB</th><th>of the loss</th><th>dead</th></tr>",
       report->layer_count);
   for (size_t i = 0; i < report->layer_count; i++) {
     const itg_report_layer *layer = &report->layers[i];
@@ -195,9 +265,13 @@ static void write_layers(FILE *stream, const itg_report *report) {
     fprintf(stream, "</td><td>%s</td><td>%s</td><td>", layer->op, shape);
     if (layer->storage != ITG_DTYPE_NONE)
       fprintf(stream, "%s&rarr;%s", itg_dtype_name(layer->input_storage), itg_dtype_name(layer->storage));
-    fprintf(stream, "</td><td>%s</td><td>%.2f</td><td>%.1f</td><td>%.1f&nbsp;%%</td></tr>",
+    fprintf(stream, "</td><td>%s</td><td>%.2f</td><td>%.1f</td><td>%.1f&nbsp;%%</td>",
             layer->kernel ? layer->kernel : "", (double)layer->multiply_accumulates / 1e6, layer->microseconds,
             total > 0 ? 100 * layer->microseconds / total : 0);
+    cell(stream, "%.1f", layer->loss.local_db);
+    cell(stream, "%.1f", layer->loss.accumulated_db);
+    cell(stream, "%.1f&nbsp;%%", 100 * layer->loss.share);
+    fprintf(stream, "<td>%zu</td></tr>", layer->loss.dead_channels);
   }
   fputs("</table></div></details>", stream);
 }
@@ -209,6 +283,8 @@ itg_status itg_report_write_html(const itg_report *report, const char *path, itg
   ITG_TRY_MEMORY(stream, diagnostic);
   write_head(stream, report);
   write_accuracy(stream, report);
+  write_loss(stream, report);
+  write_remedies(stream, report);
   write_charts(stream, report);
   write_cost(stream, report);
   write_layers(stream, report);

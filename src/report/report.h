@@ -98,5 +98,11 @@ void itg_chart_cosines(FILE *stream, const itg_accuracy *accuracy, const char *c
 void itg_chart_pairs(FILE *stream, const itg_accuracy *accuracy, const char *const *groups);
 // Two similarity matrices side by side.
 void itg_chart_matrices(FILE *stream, const itg_accuracy *accuracy, const char *const *names);
+// Signal to error of every measured layer and its share of the loss; nothing where none was measured.
+void itg_chart_layers(FILE *stream, const itg_report *report);
+// Decibels that each method buys; nothing without ablation.
+void itg_chart_ablation(FILE *stream, const itg_report *report);
+// Values of one sample, float and integer; [count] each, finite.
+void itg_chart_values(FILE *stream, const float *reference, const float *result, size_t count);
 
 #endif
