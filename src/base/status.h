@@ -9,6 +9,10 @@ ITG_PRINTF(6, 7)
 itg_status itg_fail(itg_diagnostic *diagnostic, itg_status status, const char *subject, const char *file, int line,
                     const char *format, ...);
 
+// Says in which file an error was found, when its subject is empty or a place within a file ("byte 12", "line 3"). Returns
+// `status`, so that a call that opened `path` can pass its result through; nothing happens for ITG_OK.
+itg_status itg_in_file(itg_diagnostic *diagnostic, itg_status status, const char *path);
+
 // Returns `status` from the enclosing function: ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, subject, "format", ...).
 // `subject` is the node, tensor or file concerned, or NULL.
 // Spelled so that compilers see that the function does not go on with ITG_OK.

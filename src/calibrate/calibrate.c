@@ -308,7 +308,31 @@ static itg_status make_slots(run_context *run, itg_arena *arena, itg_diagnostic 
   return ITG_OK;
 }
 
+// A constant that makes the results of a node infinite or NaN, or NULL.
+static const itg_tensor *broken_constant(const itg_node *node) {
+  for (int32_t i = 0; i < node->input_count; i++) {
+    const itg_tensor *constant = node->inputs[i];
+    size_t count;
+    if (!itg_tensor_is_constant(constant) || constant->dtype != ITG_DTYPE_F32 ||
+        !itg_shape_count(&constant->shape, &count))
+      continue;
+    for (size_t k = 0; k < count; k++) {
+      float value;
+      memcpy(&value, (const char *)constant->data + k * sizeof value, sizeof value); // Mapped data may be unaligned.
+      if (!isfinite(value)) return constant;
+    }
+  }
+  return NULL;
+}
+
 static itg_status slot_failure(const slot *s, size_t sample, itg_diagnostic *diagnostic) {
+  const itg_tensor *broken = s->not_finite && s->not_finite->producer ? broken_constant(s->not_finite->producer) : NULL;
+  if (broken)
+    ITG_FAIL(
+        diagnostic, ITG_ERROR_QUANTIZATION, broken->name,
+        "this constant of the model holds infinities or NaN, so that %s does not give finite values: the model file "
+        "itself is damaged",
+        s->not_finite->producer->name);
   if (s->not_finite)
     ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, s->not_finite->name,
              "sample %zu gives infinities or NaN in this tensor; check the sample's preprocessing", sample);

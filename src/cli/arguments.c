@@ -180,6 +180,18 @@ bool cli_get_integer(const cli_arguments *arguments, const char *name, long low,
   return true;
 }
 
+bool cli_check_backend(const cli_arguments *arguments) {
+  static const char *const options[] = {"target", "qnn-dir", "proof"};
+  const char *backend = cli_get(arguments, "backend");
+  if (backend && strcmp(backend, "cpu") != 0) return true;
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    if (!cli_has(arguments, options[i])) continue;
+    cli_usage_error("--%s belongs to --backend qnn; without it the CPU computes", options[i]);
+    return false;
+  }
+  return true;
+}
+
 bool cli_get_cpu(const cli_arguments *arguments, const char **out) {
   const char *cpu = cli_get(arguments, "cpu"), *arithmetic = cli_get(arguments, "arithmetic");
   if (cpu && arithmetic) {

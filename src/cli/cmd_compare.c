@@ -103,7 +103,7 @@ static int compare(compare_run *run) {
   if (!cli_get_integer(arguments, "threads", 1, 1024, &compare_options.thread_count) ||
       !cli_get_number(arguments, "min-cosine", -1, 1, &limit))
     return CLI_USAGE;
-  if (!cli_get_cpu(arguments, &compare_options.cpu)) return CLI_USAGE;
+  if (!cli_get_cpu(arguments, &compare_options.cpu) || !cli_check_backend(arguments)) return CLI_USAGE;
   compare_options.backend = cli_get(arguments, "backend");
   compare_options.target = cli_get(arguments, "target");
   compare_options.qnn_directory = cli_get(arguments, "qnn-dir");

@@ -146,7 +146,13 @@ static int compile(compile_run *run) {
     return cli_usage_error("--budget belongs to --precision mixed");
   if (cli_has(arguments, "split") && run->judge_count) return cli_usage_error("--split and --judge exclude each other");
   if (cli_get(arguments, "precision")) compile_options.precision = cli_get(arguments, "precision");
-  if (!split_targets(run, &compile_options)) return cli_usage_error("--target takes at most 16 names, cut by commas");
+  if (!split_targets(run, &compile_options))
+    return cli_usage_error(
+        "--target %s: give 1 to 16 names of chips, cut by commas (qcs6490,sm8550); a number of threads "
+        "is --threads",
+        cli_get(arguments, "target"));
+  if (cli_has(arguments, "qnn-dir") && !cli_has(arguments, "target"))
+    return cli_usage_error("--qnn-dir belongs to --target: without a chip nothing is prepared for an NPU");
   compile_options.qnn_directory = cli_get(arguments, "qnn-dir");
   compile_options.budget = cli_get(arguments, "budget");
   compile_options.recipe_output = cli_get(arguments, "recipe-out");

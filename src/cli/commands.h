@@ -129,6 +129,8 @@ const char **cli_get_all(const cli_arguments *arguments, const char *name, size_
 bool cli_get_integer(const cli_arguments *arguments, const char *name, long low, long high, int *out);
 // --cpu or --arithmetic as the session takes it ("native" is the default); false after a message.
 bool cli_get_cpu(const cli_arguments *arguments, const char **out);
+// Options of an NPU need --backend qnn; false after a message.
+bool cli_check_backend(const cli_arguments *arguments);
 bool cli_get_number(const cli_arguments *arguments, const char *name, double low, double high, double *out);
 
 // ---- messages ----

@@ -54,7 +54,7 @@ int cli_network_open(const cli_arguments *arguments, const char *path, bool prof
   itg_session_options options;
   itg_session_options_default(&options);
   if (!cli_get_integer(arguments, "threads", 1, 1024, &options.thread_count)) return CLI_USAGE;
-  if (!cli_get_cpu(arguments, &options.cpu)) return CLI_USAGE;
+  if (!cli_get_cpu(arguments, &options.cpu) || !cli_check_backend(arguments)) return CLI_USAGE;
   options.backend = cli_get(arguments, "backend");
   options.target = cli_get(arguments, "target");
   options.qnn_directory = cli_get(arguments, "qnn-dir");

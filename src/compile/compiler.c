@@ -161,7 +161,7 @@ static itg_status read_recipe(compile_run *run) {
     ITG_TRY(itg_mapped_file_open(options->recipe, run->diagnostic, &file));
     const itg_status status = itg_recipe_parse(file.bytes, run->diagnostic, &run->recipe);
     itg_mapped_file_close(&file);
-    ITG_TRY(status);
+    ITG_TRY(itg_in_file(run->diagnostic, status, options->recipe));
   }
   if (options->budget && !run->is_mixed)
     ITG_FAIL(run->diagnostic, ITG_ERROR_ARGUMENT, options->budget, "a budget belongs to the precision mixed");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "image/preprocess.h"
 
 enum { MAX_DESCRIPTION = 65536, MAX_INPUT_SIDE = 16384 };
@@ -202,7 +203,7 @@ itg_status itg_preprocess_parse(itg_span json, const char *subject, itg_diagnost
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, subject, "a preprocessing description of %zu bytes; at most %d are read",
              json.size, MAX_DESCRIPTION);
   json_error_t error;
-  json_t *root = json_loadb((const char *)json.data, json.size, JSON_REJECT_DUPLICATES, &error);
+  json_t *root = itg_json_parse(json, JSON_REJECT_DUPLICATES, &error);
   if (!root) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, subject, "not JSON: %s (line %d)", error.text, error.line);
   if (itg_preprocess_is_clip_config(root)) {
     json_t *converted = NULL;

@@ -2,6 +2,7 @@
 #include "pipelines/json_file.h"
 
 #include "base/file.h"
+#include "base/json.h"
 
 static const size_t MAX_BYTES = (size_t)16 << 20;
 
@@ -13,8 +14,7 @@ itg_status itg_json_file_read(const char *path, itg_diagnostic *diagnostic, json
     ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, path, "a JSON file of more than %zu bytes", MAX_BYTES);
   }
   json_error_t error;
-  const char *text = file.bytes.data ? (const char *)file.bytes.data : "";
-  json_t *root = json_loadb(text, file.bytes.size, 0, &error);
+  json_t *root = itg_json_parse(file.bytes, 0, &error);
   itg_mapped_file_close(&file);
   if (!root) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, path, "not JSON: %s (line %d)", error.text, error.line);
   if (!json_is_object(root)) {

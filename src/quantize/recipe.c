@@ -7,6 +7,8 @@
 
 #include <jansson.h>
 
+#include "base/json.h"
+
 enum { MAX_RECIPE_BYTES = 1 << 20, MAX_RULES = 10000 };
 
 static const char *const precisions[] = {"a8w8", "a16w8", "a8w8+s16", "a16w4"};
@@ -202,11 +204,11 @@ itg_status itg_recipe_parse(itg_span json, itg_diagnostic *diagnostic, itg_recip
     ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "the recipe has %zu bytes; at most %d are allowed", json.size,
              MAX_RECIPE_BYTES);
   json_error_t error;
-  json_t *root = json_loadb((const char *)json.data, json.size, JSON_REJECT_DUPLICATES, &error);
+  json_t *root = itg_json_parse(json, JSON_REJECT_DUPLICATES, &error);
   if (!root) {
     char where[48];
     snprintf(where, sizeof where, "line %d, column %d", error.line, error.column);
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "the recipe is not JSON: %s (%s)", error.text, where);
+    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "the recipe is not JSON: %s", error.text);
   }
   itg_recipe recipe;
   itg_status status = itg_recipe_builtin("a8w8+s16", diagnostic, &recipe);

@@ -46,7 +46,8 @@ static itg_status isa_mask_of(const itg_session_options *options, itg_diagnostic
   if (highest && !*highest) highest = NULL;
   if (!itg_isa_detect(highest, out))
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, highest,
-             "unknown instruction set; known are reference, avx2, avxvnni, avx512vnni, neon, neondot, hvx");
+             "unknown instruction set%s; known are reference, avx2, avxvnni, avx512vnni, neon, neondot, hvx",
+             options->cpu ? "" : " in the environment variable INTAGLIO_CPU");
   return ITG_OK;
 }
 

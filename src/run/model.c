@@ -104,7 +104,7 @@ itg_status itg_model_open(const char *path, itg_diagnostic *diagnostic, itg_mode
   if (status == ITG_OK) status = prepare(model, model->file.bytes, diagnostic);
   if (status != ITG_OK) {
     itg_model_close(model);
-    return status;
+    return itg_in_file(diagnostic, status, path);
   }
   *out = model;
   return ITG_OK;

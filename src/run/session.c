@@ -147,11 +147,46 @@ static const void *output_of(const itg_session *session, const itg_tensor_info *
   return data + (session->rows - output_rows(session)) * row;
 }
 
+// Rows of the table that an input of numbers picks from by a Gather, directly or through views; INT64_MAX: it picks from none.
+static int64_t rows_picked(const itg_tensor *ids) {
+  int64_t rows = INT64_MAX;
+  for (int32_t u = 0; u < ids->user_count; u++) {
+    const itg_node *user = ids->users[u];
+    int64_t limit = INT64_MAX;
+    if (user->op == ITG_OP_GATHER && user->inputs[1] == ids && user->inputs[0] != ids) {
+      const itg_shape *table = &user->inputs[0]->shape;
+      const int64_t axis = user->attributes.axis.axis;
+      limit = table->dims[axis < 0 ? axis + table->rank : axis];
+    } else if (user->op == ITG_OP_RESHAPE || user->op == ITG_OP_IDENTITY) {
+      limit = rows_picked(user->outputs[0]);
+    }
+    if (limit < rows) rows = limit;
+  }
+  return rows;
+}
+
+// Kernels answer an id beyond the table with zeros, which nobody would notice.
+static itg_status check_ids(itg_session *session, size_t index, size_t count, itg_diagnostic *diagnostic) {
+  const itg_tensor_info *info = itg_model_input(session->model, index);
+  if (info->dtype != ITG_DTYPE_S32 && info->dtype != ITG_DTYPE_S64) return ITG_OK;
+  const int64_t rows = rows_picked(session->model->container.graph->inputs[index]);
+  const void *ids = input_of(session, index);
+  for (size_t i = 0; rows < INT64_MAX && i < count; i++) {
+    const int64_t id = info->dtype == ITG_DTYPE_S64 ? ((const int64_t *)ids)[i] : ((const int32_t *)ids)[i];
+    if (id < -rows || id >= rows)
+      ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, info->name,
+               "value %zu is %lld, but the table it picks from has %lld rows", i, (long long)id, (long long)rows);
+  }
+  return ITG_OK;
+}
+
 itg_status itg_session_set_input(itg_session *session, size_t index, const float *values, size_t count,
                                  itg_diagnostic *diagnostic) {
   const itg_tensor_info *info = itg_model_input(session->model, index);
   ITG_TRY(check_access(session, info, index, values, count, 1, session->rows, "values", diagnostic));
   itg_encode_array(values, count, info->dtype, info->scale, info->zero_point, input_of(session, index));
+  session->is_set[index] = false; // Until the values are known to be good.
+  ITG_TRY(check_ids(session, index, count, diagnostic));
   session->is_set[index] = true;
   return ITG_OK;
 }
@@ -162,6 +197,8 @@ itg_status itg_session_set_input_codes(itg_session *session, size_t index, const
   ITG_TRY(check_access(session, info, index, codes, size, info ? itg_dtype_size(info->dtype) : 1, session->rows,
                        "bytes", diagnostic));
   memcpy(input_of(session, index), codes, size);
+  session->is_set[index] = false;
+  ITG_TRY(check_ids(session, index, size / itg_dtype_size(info->dtype), diagnostic));
   session->is_set[index] = true;
   return ITG_OK;
 }

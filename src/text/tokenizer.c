@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "text/added_tokens.h"
 #include "text/decoder.h"
 #include "text/model.h"
@@ -70,7 +71,7 @@ itg_status itg_tokenizer_open(itg_span json, itg_diagnostic *diagnostic, itg_tok
   if (json.size > ITG_TOKENIZER_MAX_FILE)
     ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "%zu bytes; at most %zu are read", json.size,
              ITG_TOKENIZER_MAX_FILE);
-  json_t *root = json_loadb((const char *)json.data, json.size, JSON_ALLOW_NUL, &error);
+  json_t *root = itg_json_parse(json, JSON_ALLOW_NUL, &error);
   if (!root) {
     if (json_error_code(&error) == json_error_out_of_memory)
       ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");

@@ -214,6 +214,29 @@ static void test_compare(void **state) {
   assert_contains(command_stderr, "1x3x16x16");
 }
 
+// The report is a page that a browser reads: every chart is there, and nothing of it is broken.
+static void test_report_in_a_browser(void **state) {
+  (void)state;
+  assert_int_equal(command("compile m.onnx -o r.itg -c x=a.npy --judge x=b.npy --ablate --report r.html --quiet"), 0);
+  if (system("command -v chromium >/dev/null 2>&1") != 0) {
+    print_message("the page was not opened: no chromium\n");
+    return;
+  }
+  assert_int_equal(system("timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir=browser "
+                          "--dump-dom file://$PWD/r.html >dom.html 2>/dev/null"),
+                   0);
+  static char dom[4 << 20];
+  FILE *file = fopen("dom.html", "r");
+  assert_non_null(file);
+  dom[fread(dom, 1, sizeof dom - 1, file)] = '\0';
+  fclose(file);
+  static const char *const parts[] = {"Where it was lost", "What each method bought", "bias-correction",
+                                      "share of the loss", "worst samples",           "</html>"};
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) assert_contains(dom, parts[i]);
+  assert_null(strstr(dom, "nan")); // A number that does not exist is no coordinate.
+  assert_int_equal(system("rm -rf browser"), 0);
+}
+
 static void test_inspect(void **state) {
   (void)state;
   assert_int_equal(command("inspect m.onnx"), 0);
@@ -277,6 +300,7 @@ int main(void) {
       cmocka_unit_test(test_run),
       cmocka_unit_test(test_run_raw),
       cmocka_unit_test(test_compare),
+      cmocka_unit_test(test_report_in_a_browser),
       cmocka_unit_test(test_inspect),
       cmocka_unit_test(test_inspect_unsupported),
       cmocka_unit_test(test_bench),

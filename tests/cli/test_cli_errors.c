@@ -303,9 +303,50 @@ static void test_interrupt(void **state) {
   assert_int_equal(code, 0);
 }
 
+// Messages say in which file, what was declared, and which option or variable is meant.
+static void test_messages_name_what_is_meant(void **state) {
+  (void)state;
+  write_text("empty.json", "");
+  write_text("half.json", "{");
+  write_text("short.onnx", "\x08");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --recipe empty.json"), 4);
+  assert_says("empty.json");
+  assert_says("it is empty");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --recipe half.json"), 4);
+  assert_says("half.json, line 1");
+  assert_int_equal(command("compile m.onnx -o x.itg -c . --preprocess empty.json"), 4);
+  assert_says("it is empty");
+  assert_int_equal(command("inspect short.onnx"), 4);
+  assert_says("short.onnx");
+  assert_int_equal(system("head -c 900 m.itg > cut.itg"), 0);
+  assert_int_equal(command("inspect cut.itg"), 4);
+  assert_says("cut.itg, byte");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --shape x=1x3x64x64"), 5);
+  assert_says("1x3x16x16");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy -t ,"), 2);
+  assert_says("--threads");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --qnn-dir ."), 2);
+  assert_says("--target");
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --budget cost=1.2"), 2);
+  assert_says("mixed");
+  static const char *const of_npu[] = {"bench m.itg --proof", "bench m.itg --target qcs6490",
+                                       "run m.itg --input a.npy --samples --target qcs6490 --output y.npy",
+                                       "compare m.itg --float m.onnx --data a.npy --qnn-dir ."};
+  for (size_t i = 0; i < sizeof of_npu / sizeof of_npu[0]; i++) {
+    assert_int_equal(command(of_npu[i]), 2);
+    assert_says("--backend qnn");
+  }
+  assert_int_equal(setenv("INTAGLIO_CPU", "z80", 1), 0);
+  assert_int_equal(command("bench m.itg"), 2);
+  assert_says("INTAGLIO_CPU");
+  assert_says("z80");
+  unsetenv("INTAGLIO_CPU");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_usage),
+      cmocka_unit_test(test_messages_name_what_is_meant),
       cmocka_unit_test(test_missing_files),
       cmocka_unit_test(test_garbage_models),
       cmocka_unit_test(test_truncated_models),

@@ -393,6 +393,77 @@ static void test_mixed_precision(void **state) {
   itg_compiler_close(compiler);
 }
 
+// What is wrong with the model is not blamed on the samples.
+static void test_damaged_weights(void **state) {
+  (void)state;
+  const int64_t dims[] = {1, 3, SIDE, SIDE}, weight[] = {3, 3, 1, 1};
+  static const float values[9] = {1, -0.5f, 0.25f, 0.5f, NAN, -0.25f, -0.5f, 0.25f, 1};
+  onnx_bytes graph = {0};
+  onnx_node(&graph, "Conv", "conv", (const char *const[3]){"x", "w"}, "y", NULL);
+  onnx_weights(&graph, "w", 4, weight, values);
+  onnx_value(&graph, 11, "x", 4, dims);
+  onnx_value(&graph, 12, "y", 4, dims);
+  const onnx_bytes bytes = onnx_model(&graph);
+  onnx_write_file("nan.onnx", bytes.data, bytes.size);
+  free(bytes.data);
+  itg_compiler *compiler;
+  assert_int_equal(itg_compiler_open("nan.onnx", NULL, NULL, &compiler), ITG_OK);
+  itg_compile_options options = good_options();
+  itg_diagnostic diagnostic = {0};
+  assert_int_equal(itg_compiler_compile(compiler, &options, "nan.itg", &diagnostic, NULL), ITG_ERROR_QUANTIZATION);
+  assert_non_null(strstr(diagnostic.message, "the model file itself is damaged"));
+  assert_string_equal(diagnostic.subject, "w");
+  itg_compiler_close(compiler);
+}
+
+enum { IDS = 4, ROWS = 7, WIDTH = 8 };
+static itg_status read_ids(void *context, size_t index, void *const *inputs, itg_diagnostic *diagnostic) {
+  (void)context;
+  (void)diagnostic;
+  for (size_t i = 0; i < IDS; i++) ((int64_t *)inputs[0])[i] = (int64_t)((index + i * i) % ROWS);
+  return ITG_OK;
+}
+
+static void test_ids_beyond_their_table(void **state) {
+  (void)state;
+  enum { INT64 = 7 };
+  const int64_t ids[] = {1, IDS}, table[] = {ROWS, WIDTH}, output[] = {1, IDS, WIDTH};
+  static float values[ROWS * WIDTH];
+  uint32_t seed = 9;
+  for (int i = 0; i < ROWS * WIDTH; i++) values[i] = onnx_random(&seed);
+  onnx_bytes graph = {0};
+  onnx_node(&graph, "Gather", "gather", (const char *const[3]){"table", "ids"}, "g", NULL);
+  onnx_node(&graph, "Relu", "relu", (const char *const[3]){"g"}, "y", NULL);
+  onnx_weights(&graph, "table", 2, table, values);
+  onnx_typed_value(&graph, 11, "ids", INT64, 2, ids);
+  onnx_value(&graph, 12, "y", 3, output);
+  const onnx_bytes bytes = onnx_model(&graph);
+  onnx_write_file("ids.onnx", bytes.data, bytes.size);
+  free(bytes.data);
+  itg_compiler *compiler;
+  assert_int_equal(itg_compiler_open("ids.onnx", NULL, NULL, &compiler), ITG_OK);
+  itg_compile_options options = good_options();
+  options.calibration.read = read_ids;
+  options.judge = (itg_samples){0};
+  itg_diagnostic diagnostic = {0};
+  if (itg_compiler_compile(compiler, &options, "ids.itg", &diagnostic, NULL) != ITG_OK)
+    fail_msg("%s", diagnostic.message);
+  itg_compiler_close(compiler);
+  itg_model *model;
+  itg_session *session;
+  assert_int_equal(itg_model_open("ids.itg", NULL, &model), ITG_OK);
+  assert_int_equal(itg_session_create(model, NULL, NULL, &session), ITG_OK);
+  const int64_t good[IDS] = {0, ROWS - 1, -1, -ROWS}, high[IDS] = {0, ROWS, 0, 0}, low[IDS] = {0, 0, 0, -ROWS - 1};
+  assert_int_equal(itg_session_set_input_codes(session, 0, good, sizeof good, &diagnostic), ITG_OK);
+  assert_int_equal(itg_session_run(session, &diagnostic), ITG_OK);
+  assert_int_equal(itg_session_set_input_codes(session, 0, high, sizeof high, &diagnostic), ITG_ERROR_ARGUMENT);
+  assert_non_null(strstr(diagnostic.message, "value 1 is 7"));
+  assert_int_equal(itg_session_run(session, &diagnostic), ITG_ERROR_ARGUMENT); // The bad ids do not run.
+  assert_int_equal(itg_session_set_input_codes(session, 0, low, sizeof low, &diagnostic), ITG_ERROR_ARGUMENT);
+  itg_session_destroy(session);
+  itg_model_close(model);
+}
+
 static void test_float_network(void **state) {
   (void)state;
   itg_float_network *network;
@@ -441,6 +512,8 @@ int main(void) {
       cmocka_unit_test(test_cancel_at_every_step),
       cmocka_unit_test(test_collapse_is_refused),
       cmocka_unit_test(test_ablation),
+      cmocka_unit_test(test_damaged_weights),
+      cmocka_unit_test(test_ids_beyond_their_table),
       cmocka_unit_test(test_mixed_precision),
       cmocka_unit_test(test_float_network),
       cmocka_unit_test(test_shape_texts),

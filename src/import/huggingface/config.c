@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/checked.h"
+#include "base/json.h"
 
 typedef struct reader {
   const char *file; // Named in messages.
@@ -542,7 +543,7 @@ static itg_status parse(const reader *r, itg_span bytes, json_t **out) {
     ITG_FAIL(r->diagnostic, ITG_ERROR_LIMIT, r->file, "%s has %zu bytes; at most %d are allowed", r->file, bytes.size,
              ITG_HUGGINGFACE_MAX_JSON);
   json_error_t error;
-  *out = json_loadb((const char *)bytes.data, bytes.size, 0, &error);
+  *out = itg_json_parse(bytes, 0, &error);
   if (json_is_object(*out)) return ITG_OK;
   json_decref(*out);
   *out = NULL;

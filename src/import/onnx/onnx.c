@@ -44,14 +44,20 @@ static itg_status learn_dimensions(itg_onnx_importer *importer, const itg_onnx_v
 
 static itg_status check_given(const itg_onnx_importer *importer, const char *name, const itg_onnx_value_info *info,
                               const itg_shape *shape) {
-  char text[96];
+  char text[96], declared[160] = "a tensor of any shape";
   size_t count;
   bool fits = itg_shape_count(shape, &count) && (!info->has_shape || info->rank == shape->rank);
   for (int i = 0; fits && info->has_shape && i < shape->rank; i++)
     fits = info->dims[i] < 0 || info->dims[i] == shape->dims[i];
+  for (int i = 0, length = 0; info->has_shape && i < info->rank && length < (int)sizeof declared; i++) {
+    char dimension[24] = "?";
+    if (info->dims[i] >= 0) snprintf(dimension, sizeof dimension, "%lld", (long long)info->dims[i]);
+    length += snprintf(declared + length, sizeof declared - (size_t)length, "%s%s", i ? "x" : "", dimension);
+  }
   if (!fits)
-    ITG_FAIL(importer->diagnostic, ITG_ERROR_SHAPE, name, "the given shape %s does not fit what the model declares",
-             itg_shape_print(shape, text, sizeof text));
+    ITG_FAIL(importer->diagnostic, ITG_ERROR_SHAPE, name,
+             "the given shape %s does not fit what the model declares: %s (? may be any size)",
+             itg_shape_print(shape, text, sizeof text), declared);
   return ITG_OK;
 }
 
@@ -330,7 +336,7 @@ itg_status itg_import_onnx(const char *path, const itg_import_options *options, 
   if (status != ITG_OK) {
     itg_graph_destroy(graph);
     itg_mapped_file_close(&file);
-    return status;
+    return itg_in_file(diagnostic, status, path);
   }
   *out = graph;
   return ITG_OK;
