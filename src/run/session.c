@@ -147,7 +147,7 @@ static const void *output_of(const itg_session *session, const itg_tensor_info *
   return data + (session->rows - output_rows(session)) * row;
 }
 
-// Rows of the table that an input of numbers picks from by a Gather, directly or through views; INT64_MAX: it picks from none.
+// Rows of the table that an input of numbers picks from, directly or through views; INT64_MAX: it picks from none.
 static int64_t rows_picked(const itg_tensor *ids) {
   int64_t rows = INT64_MAX;
   for (int32_t u = 0; u < ids->user_count; u++) {
@@ -157,6 +157,8 @@ static int64_t rows_picked(const itg_tensor *ids) {
       const itg_shape *table = &user->inputs[0]->shape;
       const int64_t axis = user->attributes.axis.axis;
       limit = table->dims[axis < 0 ? axis + table->rank : axis];
+    } else if (user->op == ITG_OP_Q_EMBEDDING && user->inputs[0] == ids) {
+      limit = user->inputs[1]->shape.dims[0];
     } else if (user->op == ITG_OP_RESHAPE || user->op == ITG_OP_IDENTITY) {
       limit = rows_picked(user->outputs[0]);
     }
