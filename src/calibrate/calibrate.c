@@ -419,11 +419,13 @@ static itg_status equalize(run_context *run, itg_graph *graph, itg_arena *arena,
   const itg_equalization *equalization = run->equalization;
   bool rebased = false, migrated = false;
   destroy_states(run);
-  if (itg_method_is_on(equalization->methods_off, ITG_METHOD_STREAM_REBASING))
-    ITG_TRY(itg_rebase_streams(graph, equalization->operand_bits, read_magnitudes, scale_channels, run, &rebased,
+  const itg_methods_off off = equalization->methods_off;
+  const bool products = equalization->operand_bits == 8 && itg_method_is_on(off, ITG_METHOD_CHANNEL_EQUALIZATION);
+  if (itg_method_is_on(off, ITG_METHOD_STREAM_REBASING))
+    ITG_TRY(itg_rebase_streams(graph, products, read_magnitudes, scale_channels, run, &rebased, diagnostic));
+  if (itg_method_is_on(off, ITG_METHOD_SCALE_MIGRATION))
+    ITG_TRY(itg_migrate_scales(graph, run->statistics, equalization->operand_bits, equalization->wide_stream, &migrated,
                                diagnostic));
-  if (equalization->operand_bits == 8 && itg_method_is_on(equalization->methods_off, ITG_METHOD_SCALE_MIGRATION))
-    ITG_TRY(itg_migrate_scales(graph, run->statistics, equalization->wide_stream, &migrated, diagnostic));
   if (!migrated) return create_states(run, diagnostic);
   run->total += (long long)run->samples->count;
   ITG_TRY(prepare(run, arena, diagnostic));

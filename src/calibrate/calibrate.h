@@ -54,7 +54,7 @@ ITG_MUST_USE itg_status itg_calibrate_sequences(const itg_graph *graph, const it
 typedef struct itg_equalization {
   int32_t operand_bits;        // 8 or 16: what convolutions and fully connected layers will read.
   bool wide_stream;            // 8-bit operands may be converted from 16-bit tensors.
-  itg_methods_off methods_off; // STREAM_REBASING, SCALE_MIGRATION.
+  itg_methods_off methods_off; // STREAM_REBASING, CHANNEL_EQUALIZATION, SCALE_MIGRATION.
 } itg_equalization;
 
 // itg_calibrate that makes channels alike in between: streams are re-based (rebase_streams.h), scales and shifts migrate into weights

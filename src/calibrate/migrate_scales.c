@@ -4,7 +4,8 @@
 // Alpha is chosen for each tensor by the error that the readers would make, from per-channel statistics: the rounding of u
 // (step^2 / 12 in every channel, multiplied by the weights it meets) and the rounding of the weights (each row's step^2 / 12,
 // multiplied by the variance it meets; what their rounding does to the mean, the bias takes back). "Off" is one of the
-// choices, and wins unless another has at most 70 % of its error.
+// choices, and wins unless another has at most 90 % of its error. Where 16 bits are read, only the weights gain: the columns
+// that loud channels meet are rounded more finely (MiniLM, a16w8: SQNR 28.7 -> 29.5 dB).
 //
 // MiniLM, a8w8+s16: one channel of the norms' outputs reaches 28 where the others reach 2, and one of the GELUs' 25
 // where the others reach 1.5.
@@ -17,7 +18,7 @@
 #include "passes/rewrite.h"
 
 static const double exponents[] = {0, 0.25, 0.5, 0.75, 1}; // Of the ranges. 0: nothing but the shift.
-static const double worth_it = 0.7;
+static const double worth_it = 0.9;
 static const double most_scale = 256; // Either way; channels that hardly move are not amplified without end.
 
 typedef struct migration {
@@ -144,13 +145,13 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 // Fills m->scale; false: the tensor is better left alone.
-static bool choose_scales(migration *m) {
+static bool choose_scales(migration *m, double levels) {
   memcpy(m->trial, m->radius, (size_t)m->channels * sizeof m->trial[0]);
   qsort(m->trial, (size_t)m->channels, sizeof m->trial[0], compare_doubles);
   const double median = m->trial[m->channels / 2];
   if (!(median > 0)) return false;
   for (int64_t c = 0; c < m->channels; c++) m->trial[c] = 1;
-  double least = worth_it * error_of(m, m->trial, (m->high - m->low) / 255);
+  double least = worth_it * error_of(m, m->trial, (m->high - m->low) / levels);
   bool found = false;
   for (size_t i = 0; i < sizeof exponents / sizeof exponents[0]; i++) {
     double widest = 0;
@@ -159,7 +160,7 @@ static bool choose_scales(migration *m) {
       m->trial[c] = (double)(float)pow(ratio, exponents[i]);
       widest = fmax(widest, m->radius[c] / m->trial[c]);
     }
-    const double error = error_of(m, m->trial, 2 * widest / 255);
+    const double error = error_of(m, m->trial, 2 * widest / levels);
     if (error >= least) continue;
     least = error;
     found = true;
@@ -241,27 +242,27 @@ static itg_status insert_affine(migration *m, itg_diagnostic *diagnostic) {
   return ITG_OK;
 }
 
-static itg_status migrate(migration *m, const itg_tensor_statistics *statistics, bool insert, bool *changed,
-                          itg_diagnostic *diagnostic) {
+static itg_status migrate(migration *m, const itg_tensor_statistics *statistics, double levels, bool insert,
+                          bool *changed, itg_diagnostic *diagnostic) {
   ITG_TRY(find_readers(m, diagnostic));
   const bool into_norm = m->reader_count > 0 && folds(m);
   if (m->reader_count == 0 || (!into_norm && !insert)) return ITG_OK;
   measure(m, statistics);
-  if (!choose_scales(m)) return ITG_OK;
+  if (!choose_scales(m, levels)) return ITG_OK;
   *changed = true;
   for (int32_t i = 0; i < m->reader_count; i++) ITG_TRY(rewrite_reader(m, i, diagnostic));
   return into_norm ? fold_into_norm(m, diagnostic) : insert_affine(m, diagnostic);
 }
 
-itg_status itg_migrate_scales(itg_graph *graph, const itg_statistics *statistics, bool insert, bool *changed,
-                              itg_diagnostic *diagnostic) {
+itg_status itg_migrate_scales(itg_graph *graph, const itg_statistics *statistics, int32_t operand_bits, bool insert,
+                              bool *changed, itg_diagnostic *diagnostic) {
   ITG_FOR_EACH_NODE(node, graph) {
     itg_tensor *tensor = node->outputs[0];
     if (!makes_its_own_scale(node->op) || tensor->encoding || tensor->shape.rank < 1) continue;
     const itg_tensor_statistics *entry = itg_statistics_of(statistics, tensor);
     if (!entry || entry->channel_count == 0) continue;
     migration m = {.graph = graph, .tensor = tensor, .channels = entry->channels};
-    const itg_status status = migrate(&m, entry, insert, changed, diagnostic);
+    const itg_status status = migrate(&m, entry, operand_bits == 8 ? 255 : 65535, insert, changed, diagnostic);
     forget(&m);
     ITG_TRY(status);
   }

@@ -48,7 +48,7 @@ typedef struct stream_member {
 
 typedef struct rebase_work {
   itg_graph *graph;
-  int32_t operand_bits;
+  bool products;
   stream_member *members;
   size_t count;
 } rebase_work;
@@ -173,14 +173,14 @@ static itg_status find_members(rebase_work *work, itg_channel_magnitudes magnitu
 }
 
 // From the magnitudes of a stream's channels to gains, in place. False: the stream stays as it is.
-static bool choose_gains(const stream_member *stream, int32_t operand_bits) {
+static bool choose_gains(const stream_member *stream, bool products) {
   const int64_t channels = channels_of(stream->tensor);
   double *values = stream->gains, largest = 0, smallest = INFINITY;
   for (int64_t c = 0; c < channels; c++) {
     largest = fmax(largest, values[c]);
     if (values[c] > 0) smallest = fmin(smallest, values[c]);
   }
-  if (!(largest > least_spread * smallest) || (stream->is_product && operand_bits > 8)) return false;
+  if (!(largest > least_spread * smallest) || (stream->is_product && !products)) return false;
   for (int64_t c = 0; c < channels; c++) {
     double exponent = values[c] > 0 ? log2(largest / values[c]) : 0;
     exponent = fmin(floor((stream->is_mixed ? exponent / 2 : exponent) + 0.5),
@@ -205,7 +205,7 @@ static itg_status find_gains(rebase_work *work, itg_channel_magnitudes magnitude
   for (size_t i = 0; i < work->count; i++) {
     stream_member *stream = &work->members[i];
     if (!stream->gains) continue;
-    if (choose_gains(stream, work->operand_bits)) {
+    if (choose_gains(stream, work->products)) {
       *any = true;
     } else {
       free(stream->gains);
@@ -282,9 +282,9 @@ static itg_status rebase(rebase_work *work, itg_channel_magnitudes magnitudes, i
   return ITG_OK;
 }
 
-itg_status itg_rebase_streams(itg_graph *graph, int32_t operand_bits, itg_channel_magnitudes magnitudes,
+itg_status itg_rebase_streams(itg_graph *graph, bool products, itg_channel_magnitudes magnitudes,
                               itg_channel_gains rescaled, void *context, bool *changed, itg_diagnostic *diagnostic) {
-  rebase_work work = {.graph = graph, .operand_bits = operand_bits};
+  rebase_work work = {.graph = graph, .products = products};
   *changed = false;
   const itg_status status = rebase(&work, magnitudes, rescaled, context, changed, diagnostic);
   for (size_t i = 0; i < work.count; i++) free(work.members[i].gains);

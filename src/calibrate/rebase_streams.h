@@ -12,9 +12,9 @@ typedef void (*itg_channel_gains)(void *context, const itg_tensor *tensor, const
 
 // Multiplies the channels of every residual stream, and of every activation between two convolutions, by powers of two, taken into the constants of the nodes that write
 // and read the stream: outputs of the graph are the same, bit for bit but for overflow. The graph is CANONICAL or ADAPTED.
-// operand_bits: 8 or 16, what convolutions will read. *changed: any stream was. Tensors keep their identity; only constants are replaced. Uses tensor->index.
+// products: also streams that convolutions read, at the cost of their weights. *changed: any stream was. Tensors keep their identity; only constants are replaced. Uses tensor->index.
 // Errors: MEMORY. A graph may be left half rewritten by an error.
-ITG_MUST_USE itg_status itg_rebase_streams(itg_graph *graph, int32_t operand_bits, itg_channel_magnitudes magnitudes,
+ITG_MUST_USE itg_status itg_rebase_streams(itg_graph *graph, bool products, itg_channel_magnitudes magnitudes,
                                            itg_channel_gains rescaled, void *context, bool *changed,
                                            itg_diagnostic *diagnostic);
 

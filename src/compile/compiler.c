@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "compile/ablate.h"
 #include "compile/build.h"
+#include "compile/choose_methods.h"
 #include "compile/float_network.h"
 #include "compile/judge.h"
 #include "compile/layers.h"
@@ -207,6 +208,9 @@ static itg_status build(compile_run *run) {
                                    .progress = options->progress,
                                    .progress_context = options->progress_context};
   if (run->is_mixed) run->build.calibration = itg_samples_cut(&options->calibration, false, &run->calibrating);
+  // A recipe that was given is followed to the letter.
+  if (!options->recipe)
+    ITG_TRY(itg_choose_methods(run->canonical, run->network, &run->build, &run->recipe, run->diagnostic));
   ITG_TRY(itg_build_calibrate(run->canonical, &run->recipe, &run->build, run->diagnostic, &run->calibrated));
   run->calibrate_seconds = itg_now() - start;
   if (run->is_mixed) ITG_TRY(search_recipe(run));

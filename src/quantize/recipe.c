@@ -45,7 +45,7 @@ int32_t itg_recipe_weight_bits(const itg_recipe *recipe) { return strcmp(recipe-
 // An NPU's affine answers in as many bits as it gets, so there the 16-bit source of an 8-bit operand buys nothing.
 itg_equalization itg_recipe_equalization(const itg_recipe *recipe, const itg_target *target) {
   return (itg_equalization){.operand_bits = itg_recipe_operand_bits(recipe),
-                            .wide_stream = !target && strcmp(recipe->precision, "a8w8+s16") == 0,
+                            .wide_stream = !target && strcmp(recipe->precision, "a8w8") != 0,
                             .methods_off = recipe->methods_off};
 }
 
