@@ -32,6 +32,7 @@ typedef struct search {
 static itg_status noise_without(search *s, itg_methods_off off, itg_diagnostic *diagnostic, double *noise) {
   itg_recipe recipe = *s->recipe; // Borrows the rules.
   recipe.methods_off = off;
+  recipe.weight_method = ITG_WEIGHT_NEAREST; // Fitting weights takes long, and none of the candidates depends on it.
   itg_calibrated calibrated = {0};
   itg_trial_score score;
   ITG_TRY(itg_build_calibrate(s->canonical, &recipe, &s->trial.build, diagnostic, &calibrated));
