@@ -63,6 +63,8 @@ ITG_MUST_USE itg_status itg_plan_masks(itg_quantize_plan *plan, itg_diagnostic *
 // precision.c: bits of every entry, and Converts (IDENTITY nodes whose sides have different encodings) where a reader
 // takes fewer bits than the tensor has. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+// split_values.c: products of Softmax and 16-bit values become two with 8-bit ones. Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_split_values(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 // precision_target.c: operands as wide as their result where the NPU asks for that. Does nothing without a target.
 // bits: before the Converts of itg_plan_precision; widen: after them. Errors: MEMORY.
 void itg_plan_target_bits(itg_quantize_plan *plan);

@@ -244,6 +244,8 @@ itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnosti
     propagate_through_views(plan);
   }
   itg_plan_target_bits(plan);
+  if (uniform16 && !plan->target && itg_method_is_on(plan->recipe->methods_off, ITG_METHOD_SPLIT_VALUES))
+    ITG_TRY(itg_plan_split_values(plan, diagnostic));
   apply_second_operands(plan, uniform16);
   mark_fixed(plan);
   const size_t count = plan->count;

@@ -164,6 +164,31 @@ static void second_operands_are_symmetric(void **state) {
   itg_graph_destroy(graph);
 }
 
+// Softmax(a) * b in 16 bits: with the values in two bytes 8 bits of a second operand are no limit any more.
+static void values_of_attention_have_two_bytes(void **state) {
+  (void)state;
+  itg_graph *graph = net_create();
+  itg_tensor *a = net_input(graph, "a", ITG_DTYPE_F32, net_shape(3, 2, 6, 8, 0));
+  itg_tensor *b = net_input(graph, "b", ITG_DTYPE_F32, net_shape(3, 2, 8, 5, 0));
+  itg_tensor *p = NET_NODE(graph, ITG_OP_SOFTMAX, (itg_attributes){.axis = {.axis = 2}}, NULL, a);
+  assert_true(itg_graph_add_output(graph, NET_NODE(graph, ITG_OP_MATMUL, net_no_attributes, NULL, p, b)));
+  itg_recipe recipe;
+  assert_int_equal(itg_recipe_builtin("a16w8", NULL, &recipe), ITG_OK);
+  double sqnr[2];
+  for (int off = 0; off < 2; off++) {
+    recipe.methods_off = off ? (itg_methods_off)1 << ITG_METHOD_SPLIT_VALUES : 0;
+    itg_graph *quantized, *legal;
+    const net_samples samples = {graph, -4, 6, 2, 99};
+    net_quantize(graph, &samples, &recipe, 1, &quantized, &legal);
+    sqnr[off] = net_compare(graph, legal, 1, 4).sqnr_db;
+    itg_graph_destroy(legal);
+    itg_graph_destroy(quantized);
+  }
+  assert_true(sqnr[0] > 70 && sqnr[1] < 55);
+  itg_recipe_free(&recipe);
+  itg_graph_destroy(graph);
+}
+
 // Logits + (1 - mask) * -3e38: the mask must not take the range of the logits.
 static void huge_mask_constants_are_scaled_down(void **state) {
   (void)state;
@@ -326,6 +351,7 @@ int main(void) {
       cmocka_unit_test(relu_starts_at_zero_and_sigmoid_is_fixed),
       cmocka_unit_test(weights_and_biases_fit_their_types),
       cmocka_unit_test(second_operands_are_symmetric),
+      cmocka_unit_test(values_of_attention_have_two_bytes),
       cmocka_unit_test(huge_mask_constants_are_scaled_down),
       cmocka_unit_test(masks_that_no_sample_used_still_mask),
       cmocka_unit_test(encodings_that_came_with_the_model_are_kept),
