@@ -109,17 +109,23 @@ static void judge(const char *precision, double mean, double lowest, double drif
 
 static void eight_bits_with_a_wide_stream(void **state) {
   (void)state;
-  judge("a8w8+s16", 0.997, 0.99, 0.02);
+  judge("a8w8+s16", 0.997, 0.991, 0.02);
 }
 
 static void sixteen_bits(void **state) {
   (void)state;
-  judge("a16w8", 0.9993, 0.995, 0.01);
+  judge("a16w8", 0.9995, 0.998, 0.01);
 }
 
 static void eight_bits(void **state) {
   (void)state;
   judge("a8w8", 0.995, 0.985, 0.04);
+}
+
+// Rounded one by one they give .92; fitted to what reaches each layer .98.
+static void four_bit_weights(void **state) {
+  (void)state;
+  judge("a16w4", 0.97, 0.92, 0.1);
 }
 
 // What re-basing changes nothing in: the float network.
@@ -175,6 +181,7 @@ int main(void) {
       cmocka_unit_test(eight_bits_with_a_wide_stream),
       cmocka_unit_test(sixteen_bits),
       cmocka_unit_test(eight_bits),
+      cmocka_unit_test(four_bit_weights),
       cmocka_unit_test(preactivation_forms),
   };
   return cmocka_run_group_tests(tests, make_samples, forget_samples);
