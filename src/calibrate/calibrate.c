@@ -463,7 +463,8 @@ static itg_status calibrate(run_context *run, itg_graph *equalized, itg_diagnost
     itg_statistics_destroy(run->statistics);
     return status;
   }
-  run->statistics->samples = *run->samples;
+  // Parts of sequences hand their samples on while they are calibrated: nobody can read them again.
+  if (!run->hooks.rows && !run->hooks.keep) run->statistics->samples = *run->samples;
   *out = run->statistics;
   return ITG_OK;
 }

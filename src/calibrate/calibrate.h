@@ -71,7 +71,7 @@ ITG_MUST_USE itg_status itg_statistics_of_clone(const itg_statistics *statistics
                                                 itg_diagnostic *diagnostic, itg_statistics **out);
 void itg_statistics_destroy(itg_statistics *statistics);
 // Where the statistics come from, for steps that must see the samples once more. What its context points to must then still
-// live.
+// live. No samples after itg_calibrate_sequences.
 const itg_sample_source *itg_statistics_samples(const itg_statistics *statistics);
 // NULL for constants and unknown tensors. `tensor` belongs to the calibrated graph.
 const itg_tensor_statistics *itg_statistics_of(const itg_statistics *statistics, const itg_tensor *tensor);

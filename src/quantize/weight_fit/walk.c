@@ -54,6 +54,16 @@ static itg_status make_values(itg_walk *walk, itg_diagnostic *diagnostic) {
   return ITG_OK;
 }
 
+// Tensors that a session keeps between runs have no values here.
+static bool can_walk(const itg_graph *graph) {
+  ITG_FOR_EACH_NODE(node, graph) {
+    for (int32_t i = 0; i < node->input_count; i++) {
+      if (node->inputs[i] && !node->inputs[i]->data && !is_value(node->inputs[i])) return false;
+    }
+  }
+  return true;
+}
+
 // Most bytes that one sample has alive at a time.
 static size_t measure_peak(const itg_walk *walk) {
   size_t alive = 0, peak = 0;
@@ -136,7 +146,7 @@ itg_status itg_walk_create(const itg_graph *graph, const itg_sample_source *samp
   walk->graph = graph;
   walk->pool = pool;
   itg_status status = make_values(walk, diagnostic);
-  if (status == ITG_OK) {
+  if (status == ITG_OK && can_walk(graph)) {
     const size_t fitting = memory / (measure_peak(walk) + 1);
     walk->count = fitting < samples->count ? fitting : samples->count;
     if (walk->count > most) walk->count = most;

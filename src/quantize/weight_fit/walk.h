@@ -11,7 +11,7 @@ typedef struct itg_walk itg_walk; // One thread at a time; a step works on the p
 
 // Reads the samples: as many, evenly spread, as keep all values that are alive at a time within `memory` bytes, at most
 // `most`. The graph's activations have their encodings; its constants are still floats. Uses tensor->scratch.
-// *out becomes NULL, without an error, where fewer than two samples fit.
+// *out becomes NULL, without an error, where fewer than two samples fit or the graph has state.
 // Errors: MEMORY, those of the source.
 ITG_MUST_USE itg_status itg_walk_create(const itg_graph *graph, const itg_sample_source *samples, size_t memory,
                                         size_t most, itg_pool *pool, itg_diagnostic *diagnostic, itg_walk **out);
