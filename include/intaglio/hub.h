@@ -27,7 +27,7 @@ ITG_API void itg_hub_options_default(itg_hub_options *options);
 // Task of a model by its name as Immich spells it: "facial-recognition" (buffalo_l, ..), "ocr" (PP-OCRv5_mobile, ..), else
 // "clip".
 ITG_API const char *itg_hub_task(const char *name);
-// The model's folder in a cache: "<cache>/<task>/<name>", with `:`, `\` and `/` of the name as `_` and without dots.
+// The model's folder in a cache: "<cache>/<task>/<name>", of the name what is behind its last `/`, `:` and `\` as `_`, without dots.
 // Errors: ARGUMENT (an impossible name), LIMIT (too long for `size` bytes).
 ITG_API ITG_MUST_USE itg_status itg_hub_folder(const char *cache, const char *name, itg_diagnostic *diagnostic,
                                                char *folder, size_t size);

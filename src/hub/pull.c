@@ -35,11 +35,12 @@ const char *itg_hub_task(const char *name) {
 itg_status itg_hub_folder(const char *cache, const char *name, itg_diagnostic *diagnostic, char *folder, size_t size) {
   char clean[MAX_NAME];
   size_t length = 0;
-  for (const char *at = name; *at; at++) {
+  const char *slash = strrchr(name, '/');
+  for (const char *at = slash ? slash + 1 : name; *at; at++) {
     const bool plain =
         (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') || strchr("_-+", *at);
     if (*at == '.') continue;
-    if ((!plain && !strchr(":\\/", *at)) || length + 1 >= sizeof clean)
+    if ((!plain && !strchr(":\\", *at)) || length + 1 >= sizeof clean)
       ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, name, "not the name of a model, such as ViT-B-32__openai or buffalo_l");
     clean[length++] = plain ? *at : '_';
   }
