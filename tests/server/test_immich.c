@@ -335,7 +335,7 @@ static void does_not_work_for_clients_that_left(void **state) {
 
 static void wait_for_jobs(itg_compile_service *compiling, const char *folder, char *problem, size_t size) {
   bool running = true;
-  for (int waited = 0; running && waited < 12000; waited++) {
+  for (int waited = 0; running && waited < 60000; waited++) {
     running = false;
     itg_compile_service_status(compiling, folder, &running, problem, size);
     service_sleep(10);

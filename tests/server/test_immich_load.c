@@ -181,8 +181,10 @@ static void answers_under_load(void **state) {
   assert_int_equal(atomic_load(&crossed), 0);
   assert_int_equal(atomic_load(&errors), 0);
   assert_true(atomic_load(&answers) > (unsigned long)seconds);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // They are slow, and keep freed memory.
   assert_true(p99 < 0.1);
   assert_true((double)end < 1.05 * (double)warm);
+#endif
   assert_int_equal(kill(server, SIGTERM), 0); // A polite end.
   int status;
   assert_int_equal(waitpid(server, &status, 0), server);
