@@ -300,6 +300,22 @@ ITG_API ITG_MUST_USE itg_status itg_export_epcontext(const itg_model *model, con
 ITG_API ITG_MUST_USE itg_status itg_inspect_source(const char *path, const itg_source_options *options, int json,
                                                    FILE *stream, itg_diagnostic *diagnostic);
 
+// What would run where on an NPU.
+typedef struct itg_placement_report {
+  itg_placement placement; // context_bytes is 0: nothing is built.
+  char *json;              // The same as JSON (docs/FORMATS.md, section "placement").
+  void *memory;
+} itg_placement_report;
+
+// Shows every node to the validator of the vendor's library, in a child process. `path`: a compiled file, or a float model, which
+// is quantized for the target with `precision` (NULL: a8w8+s16) and made-up samples, as far as it takes to know operations and
+// shapes. Every reason is listed. Errors: ARGUMENT (unknown target), DEVICE (no library), those of compiling.
+ITG_API ITG_MUST_USE itg_status itg_inspect_placement(const char *path, const itg_source_options *source,
+                                                      const char *precision, const char *target,
+                                                      const char *qnn_directory, itg_diagnostic *diagnostic,
+                                                      itg_placement_report *out);
+ITG_API void itg_placement_report_free(itg_placement_report *report);
+
 #ifdef __cplusplus
 }
 #endif

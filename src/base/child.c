@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -26,8 +27,19 @@ bool itg_write_descriptor(int file, const void *data, size_t size) {
   return true;
 }
 
+// Bytes of address space in use. A child starts with its parent's, which may be large.
+static size_t inherited_bytes(void) {
+  FILE *file = fopen("/proc/self/statm", "re");
+  unsigned long pages = 0;
+  if (!file) return 0;
+  if (fscanf(file, "%lu", &pages) != 1) pages = 0;
+  fclose(file);
+  return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static void run_child(itg_child_work work, void *context, const itg_child_limits *limits, int file) {
-  if (limits->memory_bytes) setrlimit(RLIMIT_AS, &(struct rlimit){limits->memory_bytes, limits->memory_bytes});
+  const size_t memory = inherited_bytes() + limits->memory_bytes;
+  if (limits->memory_bytes) setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   signal(SIGINT, SIG_DFL);
   const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -11,7 +11,7 @@
 
 typedef struct itg_child_limits {
   int seconds;         // Then the child is killed.
-  size_t memory_bytes; // Of its address space; 0: no limit.
+  size_t memory_bytes; // Of address space beyond what it inherits; 0: no limit.
 } itg_child_limits;
 
 // Runs in the child, which has a copy of everything. Writes its result to `file` (itg_write_descriptor) and says whether that

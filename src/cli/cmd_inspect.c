@@ -8,6 +8,9 @@
 
 static const cli_option options[] = {
     {"steps", 0, NULL, "list every step of a compiled file with its kernel"},
+    {"target", 't', "CHIP", "list what would run where on an NPU, and every reason why something would not run there"},
+    {"precision", 'p', "NAME", "of a float model with --target: a8w8, a8w8+s16 (default), a16w8"},
+    {"qnn-dir", 0, "DIR", "folder of the vendor's NPU library (--target)"},
     CLI_OPTION_SHAPE,
     CLI_OPTION_CPU,
     CLI_OPTION_JSON,
@@ -190,8 +193,27 @@ static int inspect_compiled(const cli_arguments *arguments, const char *path) {
   return code;
 }
 
+static int inspect_placement(const cli_arguments *arguments, const char *path) {
+  itg_diagnostic diagnostic = {0};
+  itg_placement_report report = {0};
+  const char **shapes;
+  const itg_source_options source = cli_source_options(arguments, &shapes);
+  const itg_status status =
+      itg_inspect_placement(path, &source, cli_get(arguments, "precision"), cli_get(arguments, "target"),
+                            cli_get(arguments, "qnn-dir"), &diagnostic, &report);
+  free(shapes);
+  if (status != ITG_OK) return cli_fail(&diagnostic);
+  if (cli_has(arguments, "json"))
+    printf("%s\n", report.json);
+  else
+    cli_print_placement(stdout, &report.placement);
+  itg_placement_report_free(&report);
+  return cli_finish_output();
+}
+
 static int run_inspect(const cli_arguments *arguments) {
   const char *path = arguments->positional[0];
+  if (cli_has(arguments, "target")) return inspect_placement(arguments, path);
   if (cli_is_compiled(path)) return inspect_compiled(arguments, path);
   itg_diagnostic diagnostic = {0};
   const char **shapes;
@@ -209,7 +231,9 @@ const cli_command cli_inspect = {
     .summary = "show what is inside a model, and everything in it that is not supported",
     .details =
         "Of a float model: inputs, outputs, operations, parameters; every node that is not supported is listed with "
-        "its reason (exit code 5). Of a compiled file: encodings, accuracy record, provenance, steps and kernels.",
+        "its reason (exit code 5). Of a compiled file: encodings, accuracy record, provenance, steps and kernels. With "
+        "--target: every node is shown to the validator of the vendor's NPU library; a float model is quantized with "
+        "made-up samples for that, since only shapes and operations matter.",
     .min_positional = 1,
     .max_positional = 1,
     CLI_OPTIONS(options),
