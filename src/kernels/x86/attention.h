@@ -1,10 +1,12 @@
-// Attention over a cache of 8-bit keys and values (template; included by attention_<isa>.c after its vector header;
-// docs/ARITHMETIC.md 4).
+// Attention over a cache of 8-bit keys and values (template; included by
+// attention_<isa>.c after its vector header; docs/ARITHMETIC.md 4).
 //
-// A unit is up to ATTENTION_ROWS positions of one head. Scores: LANES keys at a time, one accumulator a key, summed across
-// their lanes by a transposition; sum (q-zq)*(k-zk) = sum qc*k + (32768-zq)*sum k - zk*sum (q-zq) with qc = q - 32768.
-// Values: pairs of keys by v_multiply_pairs, whose s16 side takes probabilities up to 32767; what the few larger ones exceed
-// that by is added apart.
+// A unit is up to ATTENTION_ROWS positions of one head. Scores: LANES keys at a
+// time, one accumulator a key, summed across their lanes by a transposition;
+// sum (q-zq)*(k-zk) = sum qc*k + (32768-zq)*sum k - zk*sum (q-zq) with qc = q -
+// 32768. Values: pairs of keys by v_multiply_pairs, whose s16 side takes
+// probabilities up to 32767; what the few larger ones exceed that by is added
+// apart.
 #ifndef ITG_KERNELS_X86_ATTENTION_H
 #define ITG_KERNELS_X86_ATTENTION_H
 
@@ -19,7 +21,8 @@ enum {
   ATTENTION_DIM = 256,
   MOST_LARGE = 32, // Probabilities above 32767 in a row of 2^20 keys: at most 18.
 #if LANES_16
-  VALUE_ROWS = 4, // Rows whose sums are in registers together, for VALUE_VECTORS*LANES values each.
+  VALUE_ROWS = 4, // Rows whose sums are in registers together, for
+                  // VALUE_VECTORS*LANES values each.
 #else
   VALUE_ROWS = 2,
 #endif
@@ -58,7 +61,8 @@ static void attention_pack(const itg_task *task, void *packed) {
   }
 }
 
-// Scratch of a unit: scores of one row, their exponentials, and the probabilities of all rows.
+// Scratch of a unit: scores of one row, their exponentials, and the
+// probabilities of all rows.
 static inline size_t padded_keys(const itg_attention_task *t) {
   return ((size_t)t->context + 2 * LANES - 1) / LANES * LANES;
 }
@@ -67,7 +71,8 @@ static size_t attention_scratch(const itg_task *task) {
   return keys * (sizeof(uint16_t) + sizeof(uint32_t) + ATTENTION_ROWS * sizeof(int16_t));
 }
 
-// Where the keys or values of one group are: `past` rows in the cache, the block's behind them.
+// Where the keys or values of one group are: `past` rows in the cache, the
+// block's behind them.
 typedef struct {
   const uint8_t *cache, *block;
   size_t past, dim, step; // step: bytes between rows of the block
@@ -102,7 +107,8 @@ VECTOR_INLINE vector dot_keys(const int16_t *q, const uint8_t *const *keys, size
   return sum_across(acc);
 }
 
-// Scores of keys [0, count) of one query; more than that is written, up to whole vectors. Returns the largest.
+// Scores of keys [0, count) of one query; more than that is written, up to
+// whole vectors. Returns the largest.
 static int32_t attention_scores(const itg_attention_task *t, const void *packed, const uint16_t *q,
                                 const attention_source *keys, size_t count, uint16_t *scores) {
   int16_t centred[ATTENTION_DIM], ones[ATTENTION_DIM];
@@ -140,34 +146,39 @@ typedef struct {
   int32_t excess[MOST_LARGE];
 } large_probabilities;
 
-// Probabilities of a row, at most 32767, with zeros up to `keys`; the rest of larger ones in `large`. Returns their sum.
+// Probabilities of a row, at most 32767, with zeros up to `keys`; the rest of
+// larger ones in `large`. Returns their sum.
 static int64_t attention_probabilities(const itg_attention_task *t, const uint16_t *scores, size_t count, size_t keys,
                                        int32_t largest, uint32_t *e, int16_t *out, large_probabilities *large) {
   const uint64_t sum = exponentials_of_row(scores, count, largest, t->k_factor, t->k_shift, e);
   const __m256i reciprocal = _mm256_set1_epi64x((int64_t)(((uint64_t)1 << 47) / sum));
-  int64_t total = 0;
+  const __m256i most = _mm256_set1_epi32(32767);
+  __m256i total = _mm256_setzero_si256();
   large->count = 0;
   for (size_t j = 0; j < keys; j += 8) {
     const __m256i p = j < count ? probabilities_of(e + j, reciprocal) : _mm256_setzero_si256();
+    total = _mm256_add_epi32(total,
+                             p); // Probabilities sum to 2^16 and half a code a key: below 2^20.
+    const __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128(p), _mm256_extracti128_si256(p, 1)); // Saturates.
+    _mm_storeu_si128((__m128i *)(void *)(out + j), packed);
+    if (_mm256_movemask_epi8(_mm256_cmpgt_epi32(p, most)) == 0) continue;
     int32_t lanes[8];
     _mm256_storeu_si256((__m256i *)(void *)lanes, p);
-    int32_t any = 0;
-    for (size_t lane = 0; lane < 8; lane++) {
-      total += lanes[lane];
-      any |= lanes[lane];
-      out[j + lane] = (int16_t)(lanes[lane] > 32767 ? 32767 : lanes[lane]);
-    }
-    if (any <= 32767) continue;
     for (size_t lane = 0; lane < 8; lane++) {
       if (lanes[lane] <= 32767 || large->count == MOST_LARGE) continue;
       large->key[large->count] = j + lane;
       large->excess[large->count++] = lanes[lane] - 32767;
     }
   }
-  return total;
+  int32_t lanes[8];
+  int64_t whole = 0;
+  _mm256_storeu_si256((__m256i *)(void *)lanes, total);
+  for (size_t lane = 0; lane < 8; lane++) whole += lanes[lane];
+  return whole;
 }
 
-// Weighted sums of `vectors` vectors of values for `rows` rows into acc[rows][VALUE_VECTORS].
+// Weighted sums of `vectors` vectors of values for `rows` rows into
+// acc[rows][VALUE_VECTORS].
 VECTOR_INLINE void sum_values(const attention_source *values, size_t first, size_t keys, const int16_t *const *p,
                               const int rows, const int vectors, vector *acc) {
 #pragma GCC unroll 16

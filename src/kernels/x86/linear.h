@@ -1,14 +1,19 @@
-// Fully connected layers of u16 rows with weights of 8 or 4 bits (template; included by linear_<isa>.c after its vector
-// header): the layers of language models.
+// Fully connected layers of u16 rows with weights of 8 or 4 bits (template;
+// included by linear_<isa>.c after its vector header): the layers of language
+// models.
 //
-// Method: rows are centred once into scratch as s16 (code - 32768); weights stay s8 or s4 in memory, so that single-token
-// decoding, which is bound by memory, reads no more than the model has, and are widened to s16 in registers, where many rows
-// share the work. v_dot_words multiplies and adds pairs. One layout serves one row and many.
+// Method: rows are centred once into scratch as s16 (code - 32768); weights
+// stay s8 or s4 in memory, so that single-token decoding, which is bound by
+// memory, reads no more than the model has, and are widened to s16 in
+// registers, where many rows share the work. v_dot_words multiplies and adds
+// pairs. One layout serves one row and many.
 //
-// A block is 4, 2 or 1 vectors of output channels. Packed: parameters of its vectors (a wide block: then their 64-bit
-// biases), then weights [step][vector][lane][2 taps]: s8, or s4 with two steps in one (low nibbles the even step, high ones
-// the odd step). With block scales (LPBQ) the sums of each block of inputs are multiplied by a vector of scales that lies in
-// front of the block's weights.
+// A block is 32 output channels, or what is left of them in 2 or 1 vectors.
+// Packed: parameters of its vectors (a wide block: then their 64-bit biases),
+// then weights [step][vector][lane][2 taps]: s8, or s4 with two steps in one
+// (low nibbles the even step, high ones the odd step). With block scales (LPBQ)
+// the sums of each block of inputs are multiplied by a vector of scales that
+// lies in front of the block's weights.
 #ifndef ITG_KERNELS_X86_LINEAR_H
 #define ITG_KERNELS_X86_LINEAR_H
 
@@ -17,6 +22,7 @@
 
 enum {
   LINEAR_HEADER = 64,
+  LINEAR_COLUMNS = 32,     // Channels of a block.
   LINEAR_ROWS = 48,        // Rows of one unit.
   LINEAR_WIDE_STEPS = 126, // Steps whose sums fit 32 bits: 252 * 128 * 32768 < 2^31.
 };
@@ -26,7 +32,8 @@ typedef enum { WEIGHTS_S8, WEIGHTS_S4, WEIGHTS_S4_SCALED } linear_storage;
 typedef struct {
   size_t rows, k, n;
   size_t steps; // Pairs of taps, up to a whole number of chunks.
-  size_t chunk; // Steps between two flushes of the accumulators: of a block scale, or as many as 32 bits hold.
+  size_t chunk; // Steps between two flushes of the accumulators: of a block
+                // scale, or as many as 32 bits hold.
   linear_storage storage;
   bool wide;
 } linear_shape;
@@ -58,7 +65,8 @@ static inline size_t linear_block_bytes(const linear_shape *s, size_t vectors) {
   return vectors * (linear_parameter_bytes(s) + linear_weight_bytes(s));
 }
 
-// The block scales must be whole pairs of steps, and a block's sum must fit 32 bits also when it is multiplied.
+// The block scales must be whole pairs of steps, and a block's sum must fit 32
+// bits also when it is multiplied.
 static bool linear_supports(const itg_task *task) {
   const itg_conv_task *t = &task->conv;
   if (t->in_type != ITG_TASK_U16 || t->negative_multiplier) return false;
@@ -66,11 +74,21 @@ static bool linear_supports(const itg_task *task) {
   return !t->block_scale || (t->block % 4 == 0 && t->in_c % t->block == 0 && t->block <= 256);
 }
 
+// Vectors of the block that starts with `rest` channels to go: 32 channels, so
+// that narrow layers divide among threads.
+static inline size_t linear_vectors(size_t rest) {
+#if LANES_16
+  return rest > LANES ? 2 : 1;
+#else
+  return block_vectors(rest);
+#endif
+}
+
 static size_t linear_packed_size(const itg_task *task) {
   const linear_shape s = linear_shape_of(task);
   size_t bytes = LINEAR_HEADER;
   for (size_t c = 0; c < s.n;) {
-    const size_t vectors = block_vectors(s.n - c);
+    const size_t vectors = linear_vectors(s.n - c);
     bytes += linear_block_bytes(&s, vectors);
     c += vectors * LANES;
   }
@@ -92,7 +110,8 @@ static inline rescale_way linear_way_of(const itg_conv_task *t) {
   return words ? FOLDED : DOUBLED;
 }
 
-// The raw code (s4 without its block scale) of a channel's input; 0 past the end.
+// The raw code (s4 without its block scale) of a channel's input; 0 past the
+// end.
 static inline int32_t linear_code(const itg_conv_task *t, size_t o, size_t k) {
   if (k >= (size_t)t->in_c) return 0;
   const int64_t index = (int64_t)(o * (size_t)t->in_c + k);
@@ -126,7 +145,7 @@ static void linear_pack(const itg_task *task, void *packed) {
   __builtin_memcpy(packed, &way, sizeof way);
   uint8_t *block = (uint8_t *)packed + LINEAR_HEADER;
   for (size_t first = 0; first < s.n;) {
-    const size_t vectors = block_vectors(s.n - first);
+    const size_t vectors = linear_vectors(s.n - first);
     for (size_t v = 0; v < vectors; v++) {
       int32_t *parameters = (int32_t *)(void *)(block + v * PARAMETER_BYTES);
       for (size_t lane = 0; lane < LANES; lane++) {
@@ -165,14 +184,14 @@ typedef struct {
   const uint8_t *rows[8]; // Centred, in scratch.
   const uint8_t *block, *parameters;
   const linear_shape *shape;
-  size_t block_vectors; // Of the whole block; the tile computes the first ones from `block` on.
   uint8_t *out;
   size_t out_stride, channels;
   int32_t pre_shift;
   ending end;
 } linear_tile;
 
-// The end of a wide tile: 64-bit sums, even and odd lanes apart -> what the multiplier acts on.
+// The end of a wide tile: 64-bit sums, even and odd lanes apart -> what the
+// multiplier acts on.
 VECTOR_INLINE vector linear_narrow(vector even, vector odd, int32_t pre_shift) {
   const vector half = v_set64(((int64_t)1 << pre_shift) >> 1), count = v_set64(pre_shift);
   even = v_shift_right64_signed(v_add64(even, half), count);
@@ -180,47 +199,76 @@ VECTOR_INLINE vector linear_narrow(vector even, vector odd, int32_t pre_shift) {
   return v_merge_odd(even, odd);
 }
 
+// The rows' accumulators of steps [first, last). Few rows leave registers over:
+// a second set of accumulators then takes every other step, so that no
+// multiplication waits for the one before.
+VECTOR_INLINE const uint8_t *linear_sum(const linear_tile *t, const int rows, const int vectors,
+                                        const linear_storage storage, size_t first, size_t last, const uint8_t *weights,
+                                        vector *acc) {
+  const size_t step_bytes = (size_t)vectors * 2 * LANES;
+  const bool twice = rows <= 2;
+  vector other[8 * 4];
+#pragma GCC unroll 32
+  for (int i = 0; i < rows * vectors; i++) acc[i] = other[i] = v_zero();
+  if (storage == WEIGHTS_S8) {
+    size_t k = first;
+    for (; twice && k + 1 < last; k += 2, weights += 2 * step_bytes) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) {
+        const vector a = v_widen_s8_s16(weights + v * 2 * LANES);
+        const vector b = v_widen_s8_s16(weights + step_bytes + v * 2 * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+          const int i = r * vectors + v;
+          acc[i] = v_dot_pairs(acc[i], v_broadcast32(t->rows[r] + 4 * k), a);
+          other[i] = v_dot_pairs(other[i], v_broadcast32(t->rows[r] + 4 * k + 4), b);
+        }
+      }
+    }
+    for (; k < last; k++, weights += step_bytes) {
+      vector x[8];
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; r++) x[r] = v_broadcast32(t->rows[r] + 4 * k);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) {
+        const vector w = v_widen_s8_s16(weights + v * 2 * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) acc[r * vectors + v] = v_dot_pairs(acc[r * vectors + v], x[r], w);
+      }
+    }
+  } else {
+    for (size_t k = first; k < last; k += 2, weights += step_bytes) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) {
+        const vector both = v_widen_s8_s16(weights + v * 2 * LANES);
+        const vector high = v_shift_right16(both, 4), low = v_shift_right16(v_shift_left16(both, 12), 12);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+          vector *second = twice ? &other[r * vectors + v] : &acc[r * vectors + v];
+          acc[r * vectors + v] = v_dot_pairs(acc[r * vectors + v], v_broadcast32(t->rows[r] + 4 * k), low);
+          *second = v_dot_pairs(*second, v_broadcast32(t->rows[r] + 4 * k + 4), high);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 32
+  for (int i = 0; i < rows * vectors; i++) acc[i] = twice ? v_add32(acc[i], other[i]) : acc[i];
+  return weights;
+}
+
 VECTOR_INLINE void linear_run_tile(const linear_tile *t, const int rows, const int vectors,
                                    const linear_storage storage, const bool wide) {
   vector acc[8 * 4], total[8 * 4], even[8 * 4], odd[8 * 4];
   const linear_shape *s = t->shape;
-  const size_t step_bytes = t->block_vectors * 2 * LANES;
   const bool chunked = storage == WEIGHTS_S4_SCALED || wide;
   const uint8_t *weights = t->block;
 #pragma GCC unroll 32
-  for (int i = 0; i < rows * vectors; i++) {
-    acc[i] = total[i] = v_zero();
-    if (wide) even[i] = odd[i] = v_zero();
-  }
+  for (int i = 0; i < rows * vectors; i++) acc[i] = total[i] = even[i] = odd[i] = v_zero();
   for (size_t first = 0; first < s->steps; first += s->chunk) {
-    const size_t last = chunked ? (s->steps - first < s->chunk ? s->steps : first + s->chunk) : s->steps;
+    const size_t last = chunked && s->steps - first > s->chunk ? first + s->chunk : s->steps;
     const uint8_t *scales = weights;
-    if (storage == WEIGHTS_S4_SCALED) weights += t->block_vectors * LANES;
-    for (size_t k = first; k < last; k += storage == WEIGHTS_S8 ? 1 : 2, weights += step_bytes) {
-      if (storage == WEIGHTS_S8) {
-        vector x[8];
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) x[r] = v_broadcast32(t->rows[r] + 4 * k);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-          const vector w = v_widen_s8_s16(weights + v * 2 * LANES);
-#pragma GCC unroll 8
-          for (int r = 0; r < rows; r++) acc[r * vectors + v] = v_dot_pairs(acc[r * vectors + v], x[r], w);
-        }
-      } else {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-          const vector both = v_widen_s8_s16(weights + v * 2 * LANES);
-          const vector high = v_shift_right16(both, 4), low = v_shift_right16(v_shift_left16(both, 12), 12);
-#pragma GCC unroll 8
-          for (int r = 0; r < rows; r++) {
-            vector a = acc[r * vectors + v];
-            a = v_dot_pairs(a, v_broadcast32(t->rows[r] + 4 * k), low);
-            acc[r * vectors + v] = v_dot_pairs(a, v_broadcast32(t->rows[r] + 4 * k + 4), high);
-          }
-        }
-      }
-    }
+    if (storage == WEIGHTS_S4_SCALED) weights += vectors * LANES;
+    weights = linear_sum(t, rows, vectors, storage, first, last, weights, acc);
     if (!chunked) break;
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
@@ -235,13 +283,12 @@ VECTOR_INLINE void linear_run_tile(const linear_tile *t, const int rows, const i
         } else {
           total[i] = v_add32(total[i], acc[i]);
         }
-        acc[i] = v_zero();
       }
     }
   }
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) {
-    const uint8_t *bias = t->parameters + t->block_vectors * PARAMETER_BYTES + v * LANES * 8;
+    const uint8_t *bias = t->parameters + vectors * PARAMETER_BYTES + v * LANES * 8;
     const int32_t *p = (const int32_t *)(const void *)(t->parameters + v * PARAMETER_BYTES);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
@@ -285,6 +332,32 @@ typedef void (*linear_function)(const linear_tile *);
     linear_s8_##rows##_##vectors, linear_s8_wide_##rows##_##vectors, linear_s4_##rows##_##vectors,                 \
         linear_s4_wide_##rows##_##vectors, linear_scaled_##rows##_##vectors, linear_scaled_wide_##rows##_##vectors \
   }
+#if LANES_16
+LINEAR_TILES(1, 2)
+LINEAR_TILES(2, 2)
+LINEAR_TILES(3, 2)
+LINEAR_TILES(4, 2)
+LINEAR_TILES(5, 2)
+LINEAR_TILES(6, 2)
+LINEAR_TILES(7, 2)
+LINEAR_TILES(8, 2)
+LINEAR_TILES(1, 1)
+LINEAR_TILES(2, 1)
+LINEAR_TILES(3, 1)
+LINEAR_TILES(4, 1)
+LINEAR_TILES(5, 1)
+LINEAR_TILES(6, 1)
+LINEAR_TILES(7, 1)
+LINEAR_TILES(8, 1)
+enum { LINEAR_TILE_ROWS = 8 };
+// By vectors (1, 2), rows - 1, storage and width.
+static const linear_function linear_tiles[2][LINEAR_TILE_ROWS][6] = {
+    {LINEAR_ENTRY(1, 1), LINEAR_ENTRY(2, 1), LINEAR_ENTRY(3, 1), LINEAR_ENTRY(4, 1), LINEAR_ENTRY(5, 1),
+     LINEAR_ENTRY(6, 1), LINEAR_ENTRY(7, 1), LINEAR_ENTRY(8, 1)},
+    {LINEAR_ENTRY(1, 2), LINEAR_ENTRY(2, 2), LINEAR_ENTRY(3, 2), LINEAR_ENTRY(4, 2), LINEAR_ENTRY(5, 2),
+     LINEAR_ENTRY(6, 2), LINEAR_ENTRY(7, 2), LINEAR_ENTRY(8, 2)},
+};
+#else
 LINEAR_TILES(1, 4)
 LINEAR_TILES(2, 4)
 LINEAR_TILES(3, 4)
@@ -294,48 +367,31 @@ LINEAR_TILES(3, 2)
 LINEAR_TILES(1, 1)
 LINEAR_TILES(2, 1)
 LINEAR_TILES(3, 1)
-#if LANES_16
-LINEAR_TILES(4, 4)
-LINEAR_TILES(5, 4)
-LINEAR_TILES(6, 4)
-LINEAR_TILES(4, 2)
-LINEAR_TILES(5, 2)
-LINEAR_TILES(6, 2)
-LINEAR_TILES(4, 1)
-LINEAR_TILES(5, 1)
-LINEAR_TILES(6, 1)
-#endif
-
-enum { LINEAR_TILE_ROWS = TILE_ROWS_4 };
+enum { LINEAR_TILE_ROWS = 3 };
 // By vectors (1, 2, 4), rows - 1, storage and width.
 static const linear_function linear_tiles[3][LINEAR_TILE_ROWS][6] = {
-#if LANES_16
-    {LINEAR_ENTRY(1, 1), LINEAR_ENTRY(2, 1), LINEAR_ENTRY(3, 1), LINEAR_ENTRY(4, 1), LINEAR_ENTRY(5, 1),
-     LINEAR_ENTRY(6, 1)},
-    {LINEAR_ENTRY(1, 2), LINEAR_ENTRY(2, 2), LINEAR_ENTRY(3, 2), LINEAR_ENTRY(4, 2), LINEAR_ENTRY(5, 2),
-     LINEAR_ENTRY(6, 2)},
-    {LINEAR_ENTRY(1, 4), LINEAR_ENTRY(2, 4), LINEAR_ENTRY(3, 4), LINEAR_ENTRY(4, 4), LINEAR_ENTRY(5, 4),
-     LINEAR_ENTRY(6, 4)},
-#else
     {LINEAR_ENTRY(1, 1), LINEAR_ENTRY(2, 1), LINEAR_ENTRY(3, 1)},
     {LINEAR_ENTRY(1, 2), LINEAR_ENTRY(2, 2), LINEAR_ENTRY(3, 2)},
     {LINEAR_ENTRY(1, 4), LINEAR_ENTRY(2, 4), LINEAR_ENTRY(3, 4)},
-#endif
 };
+#endif
 #undef LINEAR_TILES
 #undef LINEAR_ENTRY
 
 // ---- units: a block of rows times a run of channel blocks ----
 
 static inline size_t linear_row_units(const linear_shape *s) { return (s->rows + LINEAR_ROWS - 1) / LINEAR_ROWS; }
-static inline size_t linear_column_blocks(const linear_shape *s) { return (s->n + 4 * LANES - 1) / (4 * LANES); }
+static inline size_t linear_column_blocks(const linear_shape *s) {
+  return (s->n + LINEAR_COLUMNS - 1) / LINEAR_COLUMNS;
+}
 
 static size_t linear_units(const itg_task *task) {
   const linear_shape s = linear_shape_of(task);
   return linear_row_units(&s) * linear_column_blocks(&s);
 }
 
-// Rows as s16 around 0, padded to whole steps with anything: the weights there are 0.
+// Rows as s16 around 0, padded to whole steps with anything: the weights there
+// are 0.
 static void linear_centre(const linear_shape *s, const uint8_t *in, size_t rows, uint8_t *out) {
   const size_t bytes = s->k * 2, stride = s->steps * 4;
   const vector half = v_set16(-32768);
@@ -359,7 +415,7 @@ static void linear_run(const itg_task *task, const itg_kernel_call *call, size_t
   const linear_shape s = linear_shape_of(task);
   const size_t columns = linear_column_blocks(&s), row_units = linear_row_units(&s);
   const size_t out_size = c->out_type == ITG_TASK_U16 ? 2 : 1;
-  const size_t full = linear_block_bytes(&s, 4), stride = s.steps * 4;
+  const size_t full = linear_block_bytes(&s, LINEAR_COLUMNS / LANES), stride = s.steps * 4;
   int64_t way;
   __builtin_memcpy(&way, call->packed, sizeof way);
   linear_tile t = {
@@ -371,10 +427,9 @@ static void linear_run(const itg_task *task, const itg_kernel_call *call, size_t
     if (row_unit != prepared)
       linear_centre(&s, (const uint8_t *)call->inputs[0] + first * s.k * 2, count, call->scratch);
     prepared = row_unit;
-    const size_t channel = column * 4 * LANES, vectors = block_vectors(s.n - channel);
+    const size_t channel = column * LINEAR_COLUMNS, vectors = linear_vectors(s.n - channel);
     t.parameters = (const uint8_t *)call->packed + LINEAR_HEADER + column * full;
     t.block = t.parameters + vectors * linear_parameter_bytes(&s);
-    t.block_vectors = vectors;
     t.channels = s.n - channel < vectors * LANES ? s.n - channel : vectors * LANES;
     const linear_function *functions = NULL;
     const size_t tiles = (count + LINEAR_TILE_ROWS - 1) / LINEAR_TILE_ROWS;
