@@ -24,7 +24,7 @@ FACE_DATA = ["--kind", "face-recognition", "--face-models", FACE, "--calibration
 
 
 def pictures(preprocess):
-    return ["--preprocess", preprocess, "--calibration", PHOTOS]
+    return ["--preprocess", preprocess, "--identities", "none", "--calibration", PHOTOS]
 
 
 def preactivation(work, name, *arguments):
@@ -49,12 +49,8 @@ def models(work):
                                                         "--calibration", "mask=" + os.path.join(text, "mask.npy")]
     yield "face landmarks", os.path.join(FACE, "fr_landmark.onnx"), pictures("faceplugin-landmarks")
     yield "face detector", os.path.join(FACE, "fr_detect.onnx"), pictures("faceplugin-detector")
-    yield "NudeNet (YOLOv8n)", os.path.join(MODELS, "nudenet", "320n.onnx"), pictures("yolo")
-    old = os.path.join(MODELS, "rapidocr-onnxruntime")
-    yield "OCR v4 recognition", os.path.join(old, "ch_PP-OCRv4_rec_infer.onnx"), pictures("ppocr-recognition") + [
-        "--shape", "x=1x3x48x320"]
-    yield "OCR v4 detection", os.path.join(old, "ch_PP-OCRv4_det_infer.onnx"), pictures("ppocr-detection") + [
-        "--shape", "x=1x3x640x640"]
+    yield "NudeNet (YOLOv8n)", os.path.join(MODELS, "nudenet", "320n.onnx"), pictures("yolo") + [
+        "--shape", "images=1x3x320x320"]
 
 
 def compile_model(binary, path, data, precision, work, ablate, seconds):
