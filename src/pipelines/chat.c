@@ -49,6 +49,8 @@ static itg_status prepare(itg_chat *chat, itg_diagnostic *diagnostic) {
   chat->logits = calloc((size_t)l->config.vocabulary, sizeof *chat->logits);
   ITG_TRY_MEMORY(chat->seen_keys && chat->rows && chat->cosines && chat->sines && chat->table && chat->logits,
                  diagnostic);
+  // The prefix is in the caches already.
+  for (int32_t i = 0; i < l->config.prefix_count; i++) chat->seen_keys[i] = (uint32_t)l->config.prefix[i];
   return ITG_OK;
 }
 

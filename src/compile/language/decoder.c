@@ -92,8 +92,7 @@ static itg_status make_embedding(itg_language_run *run) {
     ITG_TRY(itg_row_table_from_head(run->decoder, run->diagnostic, &run->deployed));
     if (run->deployed.count) table = &run->deployed;
   }
-  return itg_embedding_graph(table, run->config.prefill_length, run->decoder->inputs[0]->encoding, run->diagnostic,
-                             &run->embedding);
+  return itg_embedding_graph(table, run->decoder->inputs[0]->encoding, run->diagnostic, &run->embedding);
 }
 
 itg_status itg_language_compile_decoder(itg_language_run *run) {

@@ -76,12 +76,12 @@ void itg_row_table_read(const itg_row_table *table, int32_t id, float *out) {
   for (int64_t i = 0; i < table->width; i++) out[i] = (float)(table->scales[id] * row[i]);
 }
 
-static itg_status build(itg_graph *graph, const itg_row_table *table, int64_t rows, const itg_encoding *encoding,
+static itg_status build(itg_graph *graph, const itg_row_table *table, const itg_encoding *encoding,
                         itg_diagnostic *diagnostic) {
-  const itg_shape id_shape = itg_shape_of(2, (const int64_t[]){1, rows});
+  const itg_shape id_shape = itg_shape_of(1, (const int64_t[]){1});
   const itg_shape table_shape = itg_shape_of(2, (const int64_t[]){table->count, table->width});
   const itg_shape vector = itg_shape_of(1, &table->count);
-  const itg_shape out_shape = itg_shape_of(3, (const int64_t[]){1, rows, table->width});
+  const itg_shape out_shape = itg_shape_of(2, (const int64_t[]){1, table->width});
   itg_tensor *ids = itg_graph_add_tensor(graph, "ids", ITG_DTYPE_S32, &id_shape);
   itg_tensor *codes = itg_graph_add_borrowed(graph, "rows", ITG_DTYPE_S8, &table_shape, codes_of(table));
   itg_tensor *multiplier = itg_graph_add_constant(graph, "multiplier", ITG_DTYPE_S32, &vector, NULL);
@@ -110,11 +110,11 @@ static itg_status build(itg_graph *graph, const itg_row_table *table, int64_t ro
   return itg_infer_node(node, diagnostic);
 }
 
-itg_status itg_embedding_graph(const itg_row_table *table, int64_t rows, const itg_encoding *encoding,
-                               itg_diagnostic *diagnostic, itg_graph **out) {
+itg_status itg_embedding_graph(const itg_row_table *table, const itg_encoding *encoding, itg_diagnostic *diagnostic,
+                               itg_graph **out) {
   itg_graph *graph = NULL;
   ITG_TRY(itg_graph_create(diagnostic, &graph));
-  const itg_status status = build(graph, table, rows, encoding, diagnostic);
+  const itg_status status = build(graph, table, encoding, diagnostic);
   if (status != ITG_OK) {
     itg_graph_destroy(graph);
     return status;

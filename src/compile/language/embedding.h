@@ -23,9 +23,9 @@ ITG_MUST_USE itg_status itg_row_table_from_head(const itg_graph *decoder, itg_di
 // What the table says about a token, [width].
 void itg_row_table_read(const itg_row_table *table, int32_t id, float *out);
 
-// A LEGAL graph "ids" s32 [1,rows] -> "embeddings" [1,rows,width] u16 in `encoding` (of the decoder's input). The table must
-// outlive the graph. Errors: QUANTIZATION, MEMORY.
-ITG_MUST_USE itg_status itg_embedding_graph(const itg_row_table *table, int64_t rows, const itg_encoding *encoding,
+// A LEGAL graph "ids" s32 [1] -> "embeddings" [1,width] u16 in `encoding` (of the decoder's input): one row at a time. The
+// table must outlive the graph. Errors: QUANTIZATION, MEMORY.
+ITG_MUST_USE itg_status itg_embedding_graph(const itg_row_table *table, const itg_encoding *encoding,
                                             itg_diagnostic *diagnostic, itg_graph **out);
 
 #endif

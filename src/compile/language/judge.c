@@ -12,8 +12,8 @@ typedef struct judge {
   itg_session *decoder, *embedding, *vision;
   itg_float_segment *head; // Final norm and head in float, over blocks of rows.
   itg_graph *head_graph;
-  float *rows, *cosines, *sines, *logits, *ids; // One block.
-  float *features;                              // Integer ones of one tile.
+  float *rows, *cosines, *sines, *logits; // One block.
+  float *features;                        // Integer ones of one tile.
   float *token_cosines;
   size_t token_count;
 } judge;
@@ -54,11 +54,14 @@ static itg_status run_tile(judge *j, const itg_vision_tiles *tiles, size_t n, si
 
 static itg_status embed_block(judge *j, const itg_language_sample *sample, size_t first, size_t count) {
   itg_language_run *run = j->run;
-  const size_t width = (size_t)run->config.hidden, block = (size_t)run->config.prefill_length;
-  for (size_t i = 0; i < block; i++) j->ids[i] = (float)sample->ids.ids[first + (i < count ? i : 0)];
-  ITG_TRY(itg_session_set_input(j->embedding, 0, j->ids, block, run->diagnostic));
-  ITG_TRY(itg_session_run(j->embedding, run->diagnostic));
-  return itg_session_get_output(j->embedding, 0, j->rows, block * width, run->diagnostic);
+  const size_t width = (size_t)run->config.hidden;
+  for (size_t i = 0; i < count; i++) {
+    const int32_t *id = &sample->ids.ids[first + i];
+    ITG_TRY(itg_session_set_input_codes(j->embedding, 0, id, sizeof *id, run->diagnostic));
+    ITG_TRY(itg_session_run(j->embedding, run->diagnostic));
+    ITG_TRY(itg_session_get_output(j->embedding, 0, j->rows + i * width, width, run->diagnostic));
+  }
+  return ITG_OK;
 }
 
 // Puts the rows of integer features (of all tiles of the sample, in order) where the block has image tokens.
@@ -151,6 +154,7 @@ static itg_status open_session(const itg_language_run *run, const itg_model *mod
   itg_session_options options;
   itg_session_options_default(&options);
   options.thread_count = run->options->thread_count;
+  if (strcmp(role, "embedding") == 0) options.thread_count = 1; // Looking up a row is no work for threads.
   if (!part) ITG_FAIL(run->diagnostic, ITG_ERROR_INTERNAL, role, "the file has no part \"%s\"", role);
   return itg_session_create(part, &options, run->diagnostic, out);
 }
@@ -170,10 +174,9 @@ static itg_status prepare(judge *j, const char *path, size_t tile_count) {
   j->rows = malloc(block * width * sizeof *j->rows);
   j->cosines = malloc(2 * block * pairs * sizeof *j->cosines);
   j->logits = malloc(block * (size_t)config->vocabulary * sizeof *j->logits);
-  j->ids = malloc(block * sizeof *j->ids);
   j->features = malloc(tokens * width * sizeof *j->features + 1);
   j->token_cosines = malloc(tile_count * tokens * sizeof *j->token_cosines + 1);
-  ITG_TRY_MEMORY(j->rows && j->cosines && j->logits && j->ids && j->features && j->token_cosines, run->diagnostic);
+  ITG_TRY_MEMORY(j->rows && j->cosines && j->logits && j->features && j->token_cosines, run->diagnostic);
   j->sines = j->cosines + block * pairs;
   return ITG_OK;
 }
@@ -188,7 +191,6 @@ static void release(judge *j) {
   free(j->rows);
   free(j->cosines);
   free(j->logits);
-  free(j->ids);
   free(j->features);
   free(j->token_cosines);
 }

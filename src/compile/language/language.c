@@ -148,7 +148,7 @@ static itg_status describe(itg_language_run *run, const char *path, texts *t) {
   add_text(t, "language", t->config, strlen(t->config));
   add_text(t, "tokenizer", run->model->tokenizer_json, run->model->tokenizer_size);
   const char *template = run->model->chat_template;
-  add_text(t, "chat_template", template, template ? strlen(template) : 0);
+  add_text(t, "chat-template", template, template ? strlen(template) : 0);
   return ITG_OK;
 }
 

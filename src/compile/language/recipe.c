@@ -25,20 +25,23 @@ static itg_recipe_rule *add(rule_list *list, const char *name) {
   return rule;
 }
 
-static void keep_8(rule_list *list, const char *name) {
+static void keep_8(rule_list *list, const char *name, int32_t method) {
   itg_recipe_rule *rule = add(list, name);
+  rule->weight_method = method;
   rule->weight_bits = 8;
   rule->weight_block = 0;
 }
 
 static void add_weight_rules(rule_list *list, const itg_language_config *config) {
-  static const char *const always[] = {"vision.*", "connector.*", "features", "logits", "layers.*.v"};
-  for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) keep_8(list, always[i]);
+  // Eight bits need no fit; and the head's rows may be the token embedding too.
+  static const char *const always[] = {"vision.*", "connector.*", "features", "logits"};
+  for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) keep_8(list, always[i], ITG_WEIGHT_NEAREST);
+  keep_8(list, "layers.*.v", -1);
   for (int32_t layer = 0; layer < config->layers; layer++) {
     char name[48];
     if (layer >= 4 && layer < config->layers - 2) continue;
     snprintf(name, sizeof name, "layers.%d.down", (int)layer);
-    keep_8(list, name);
+    keep_8(list, name, -1);
   }
 }
 

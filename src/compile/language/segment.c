@@ -251,12 +251,12 @@ static itg_status compile(itg_graph *graph, segment *s, itg_graph *artifact, itg
   }
   ITG_TRY(itg_adapt_run(graph, options->target, diagnostic));
   itg_status status = calibrate(graph, s, diagnostic, &statistics);
-  if (status == ITG_OK && options->keep_outputs) move_stream(s);
   if (status == ITG_OK) status = take_encoding(graph, artifact, diagnostic);
   if (status == ITG_OK)
     status = itg_quantize(graph, statistics, options->recipe, options->target, options->pool, diagnostic);
   itg_statistics_destroy(statistics);
   ITG_TRY(status);
+  if (options->keep_outputs) move_stream(s); // Not before: fitting weights reads the samples once more.
   return finish(graph, s, artifact, diagnostic, output);
 }
 
