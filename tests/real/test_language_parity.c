@@ -1,6 +1,6 @@
 // Float graphs of language and vision-language models against references that transformers computed: every layer within
 // 1e-4 of its scale, logits within 1e-3. The tiny models whole; SmolLM2-135M from its GGUF file; with ITG_FULL_WEIGHTS (a folder
-// that tools/make_vlm_weights.py filled: <name>/model.safetensors beside the files of data/vlm-full) the full-size ones too.
+// that tools/make_full_weights filled) the full-size ones too.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
