@@ -14,6 +14,8 @@ typedef struct itg_mapped_file {
 
 ITG_MUST_USE itg_status itg_mapped_file_open(const char *path, itg_diagnostic *diagnostic, itg_mapped_file *out);
 void itg_mapped_file_close(itg_mapped_file *file);
+// Gives back the memory of pages that were read; they are read again when they are needed.
+void itg_mapped_file_release_pages(const itg_mapped_file *file);
 
 // An output file under construction: written beside its final name as "<path>.tmp-<pid>-<n>", renamed by commit.
 // Whatever happens before commit leaves the final name untouched. A symbolic link stays: the file that it leads to is

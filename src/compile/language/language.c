@@ -32,6 +32,7 @@ void itg_language_result_free(itg_language_result *result) {
 
 itg_status itg_language_progress(itg_language_run *run, const char *stage) {
   const itg_language_options *options = run->options;
+  itg_checkpoint_release_pages(&run->model->checkpoint); // Of the segment in front.
   run->done++;
   if (options->progress && options->progress(options->progress_context, stage, run->done, run->total))
     ITG_FAIL(run->diagnostic, ITG_ERROR_CANCELLED, NULL, "cancelled during %s", stage);

@@ -26,6 +26,10 @@ itg_status itg_checkpoint_map(itg_checkpoint *checkpoint, const char *path, itg_
   return ITG_OK;
 }
 
+void itg_checkpoint_release_pages(const itg_checkpoint *checkpoint) {
+  for (size_t i = 0; i < checkpoint->file_count; i++) itg_mapped_file_release_pages(&checkpoint->files[i]);
+}
+
 uint64_t itg_checkpoint_hash(const itg_checkpoint *checkpoint) {
   uint64_t hash = 0;
   for (size_t i = 0; i < checkpoint->file_count; i++)

@@ -32,6 +32,8 @@ void itg_checkpoint_free(itg_checkpoint *checkpoint);
 // Maps a file that the checkpoint then owns. Errors: IO, MEMORY.
 ITG_MUST_USE itg_status itg_checkpoint_map(itg_checkpoint *checkpoint, const char *path, itg_diagnostic *diagnostic,
                                            itg_span *out);
+// Gives back the memory of what was read so far.
+void itg_checkpoint_release_pages(const itg_checkpoint *checkpoint);
 // XXH3 of all files, chained in their order.
 uint64_t itg_checkpoint_hash(const itg_checkpoint *checkpoint);
 // Adds a tensor whose bytes are `data` (exactly). `type` is static text. Errors: FORMAT (a second tensor of the name, bytes
