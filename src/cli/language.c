@@ -55,7 +55,21 @@ static bool read_integers(const cli_arguments *arguments, itg_language_options *
          cli_get_integer(arguments, "judge-limit", 1, 1 << 20, &options->judge_limit);
 }
 
+// Options that this version does for other networks only: ignoring one would let the user believe it was followed.
+static const char *find_inapplicable(const cli_arguments *arguments) {
+  static const char *const names[] = {"target",     "qnn-dir", "kind",       "preprocess", "face-models",
+                                      "all-faces",  "shape",   "identities", "budget",     "recipe-out",
+                                      "dump-after", "report",  "ablate",     "split",      "text-models"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    if (cli_has(arguments, names[i])) return names[i];
+  }
+  return NULL;
+}
+
 int cli_compile_language(const cli_arguments *arguments) {
+  const char *inapplicable = find_inapplicable(arguments);
+  if (inapplicable)
+    return cli_usage_error("--%s is not available for language models; see intaglio compile --help", inapplicable);
   itg_language_options options;
   itg_language_options_default(&options);
   size_t calibration, judge;

@@ -237,6 +237,21 @@ static void test_pipes_as_inputs(void **state) {
   }
 }
 
+// What is not done for language models is refused, not ignored.
+static void test_language_options(void **state) {
+  (void)state;
+  write_text("tiny.gguf", "GGUF");
+  static const char *const options[] = {"--target qcs6490", "--report r.html", "--ablate", "--split", "--kind image"};
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    char line[160];
+    snprintf(line, sizeof line, "compile tiny.gguf -o x.itg -c a.npy %s", options[i]);
+    assert_int_equal(command(line), 2);
+    assert_says("is not available for language models");
+  }
+  assert_int_equal(command("compile tiny.gguf -o x.itg -c a.npy"), 4); // Cut off behind its first four bytes.
+  assert_false(exists("x.itg"));
+}
+
 static void test_raw_inputs(void **state) {
   (void)state;
   static float values[3 * 16 * 16];
@@ -357,6 +372,7 @@ int main(void) {
       cmocka_unit_test(test_outputs_that_would_destroy_inputs),
       cmocka_unit_test(test_links_as_outputs),
       cmocka_unit_test(test_pipes_as_inputs),
+      cmocka_unit_test(test_language_options),
       cmocka_unit_test(test_raw_inputs),
       cmocka_unit_test(test_samples_without_numbers),
       cmocka_unit_test(test_options_that_contradict),
