@@ -1,5 +1,5 @@
 // Files whose NPU context is damaged, foreign or made to harm: refused by our own checks, or by the vendor's library in a child
-// process. The process that opens them survives. ITG_MUTATIONS sets how many are tried (./check --full: 2,000).
+// process. The process that opens them survives. ITG_MUTATIONS sets how many are tried (default 2,000).
 #include "npu/qnn/trial.h"
 #include "run/model.h"
 #include "support/hostile_file.h"
@@ -128,7 +128,7 @@ static void damage_is_noticed_before_the_library_sees_it(void **state) {
 // checksum right, which only the trial in a child process stands between.
 static void mutations_never_crash_this_process(void **state) {
   (void)state;
-  const int count = getenv("ITG_MUTATIONS") ? atoi(getenv("ITG_MUTATIONS")) : 60;
+  const int count = getenv("ITG_MUTATIONS") ? atoi(getenv("ITG_MUTATIONS")) : 2000;
   itg_qnn_stored stored = {0};
   size_t body_size;
   uint8_t *body = copy_body(&body_size, &stored), *copy = malloc(file_size > body_size ? file_size : body_size);
