@@ -28,6 +28,7 @@ struct itg_http_server {
   atomic_bool draining;
   atomic_size_t held; // Two for each request that a handler got: one is the handler's, one the exchange's.
   atomic_size_t body_bytes;
+  MHD_socket quiesced; // The listening socket after draining began.
 };
 
 typedef enum answer_state { NOT_ANSWERED = 0, ANSWERED, STREAMING } answer_state;
@@ -323,6 +324,7 @@ itg_status itg_http_start(const itg_http_options *options, itg_diagnostic *diagn
     free(server);
     return status;
   }
+  server->quiesced = MHD_INVALID_SOCKET;
   const itg_http_limits *limits = &server->options.limits;
   server->daemon =
       MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, take_request, server,
@@ -342,8 +344,9 @@ uint16_t itg_http_port(const itg_http_server *server) { return server->port; }
 
 void itg_http_drain(itg_http_server *server) {
   if (atomic_exchange(&server->draining, true)) return;
-  const MHD_socket listener = MHD_quiesce_daemon(server->daemon);
-  if (listener != MHD_INVALID_SOCKET) close(listener);
+  server->quiesced = MHD_quiesce_daemon(server->daemon);
+  // No more connections; closed only when the daemon's thread, which may be about to accept one, has ended.
+  if (server->quiesced != MHD_INVALID_SOCKET) shutdown(server->quiesced, SHUT_RDWR);
 }
 
 size_t itg_http_held(const itg_http_server *server) { return (atomic_load(&server->held) + 1) / 2; }
@@ -352,6 +355,7 @@ void itg_http_stop(itg_http_server *server) {
   if (!server) return;
   itg_http_drain(server);
   MHD_stop_daemon(server->daemon);
+  if (server->quiesced != MHD_INVALID_SOCKET) close(server->quiesced);
   free(server);
 }
 
