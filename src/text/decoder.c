@@ -29,7 +29,8 @@ static itg_status read_character(const json_t *json, const char *where, const ch
   return ITG_OK;
 }
 
-static itg_status read_one(const json_t *json, const char *type, itg_diagnostic *diagnostic, itg_token_decoder *one) {
+static itg_status read_one(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
+  itg_token_decoder *one = item;
   itg_span text = {0};
   char where[64];
   snprintf(where, sizeof where, "decoder %.40s", type);
@@ -92,21 +93,10 @@ static itg_status read_one(const json_t *json, const char *type, itg_diagnostic 
   ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "tokenizer.json", "the decoder \"%.80s\" is not supported", type);
 }
 
-static itg_status read_item(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
-  return read_one(json, type, diagnostic, item);
-}
-
-static itg_status read_list(const json_t *json, itg_diagnostic *diagnostic, itg_token_decoders *out) {
-  static const itg_component_kind component = {"decoder", "decoders", sizeof(itg_token_decoder), read_item};
-  void *items = out->items;
-  const itg_status status = itg_components_read(&component, json, diagnostic, &items, &out->count, &out->capacity);
-  out->items = items;
-  return status;
-}
-
 itg_status itg_token_decoders_read(const json_t *json, itg_diagnostic *diagnostic, itg_token_decoders *out) {
+  static const itg_component_kind component = {"decoder", "decoders", sizeof(itg_token_decoder), read_one};
   if (!json || json_is_null(json)) return ITG_OK;
-  ITG_TRY(read_list(json, diagnostic, out));
+  ITG_TRY(itg_components_read(&component, json, diagnostic, (void **)&out->items, &out->count, &out->capacity));
   out->present = true;
   out->byte_level = out->count == 1 && out->items[0].kind == BYTE_LEVEL;
   return ITG_OK;

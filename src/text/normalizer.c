@@ -30,7 +30,8 @@ typedef struct itg_normalizer {
   itg_charsmap *map;
 } itg_normalizer;
 
-static itg_status read_one(const json_t *json, const char *type, itg_diagnostic *diagnostic, itg_normalizer *one) {
+static itg_status read_one(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
+  itg_normalizer *one = item;
   itg_span text = {0};
   char where[64];
   snprintf(where, sizeof where, "normalizer %.40s", type);
@@ -95,21 +96,10 @@ static itg_status read_one(const json_t *json, const char *type, itg_diagnostic 
   ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "tokenizer.json", "the normalizer \"%.80s\" is not supported", type);
 }
 
-static itg_status read_item(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
-  return read_one(json, type, diagnostic, item);
-}
-
-static itg_status read_list(const json_t *json, itg_diagnostic *diagnostic, itg_normalizers *out) {
-  static const itg_component_kind component = {"normalizer", "normalizers", sizeof(itg_normalizer), read_item};
-  void *items = out->items;
-  const itg_status status = itg_components_read(&component, json, diagnostic, &items, &out->count, &out->capacity);
-  out->items = items;
-  return status;
-}
-
 itg_status itg_normalizers_read(const json_t *json, itg_diagnostic *diagnostic, itg_normalizers *out) {
+  static const itg_component_kind component = {"normalizer", "normalizers", sizeof(itg_normalizer), read_one};
   if (!json || json_is_null(json)) return ITG_OK;
-  return read_list(json, diagnostic, out);
+  return itg_components_read(&component, json, diagnostic, (void **)&out->items, &out->count, &out->capacity);
 }
 
 void itg_normalizers_free(itg_normalizers *normalizers) {

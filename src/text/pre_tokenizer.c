@@ -93,7 +93,8 @@ static itg_status read_characters(const json_t *json, const char *where, const c
   return itg_json_allow(json, where, allowed, diagnostic);
 }
 
-static itg_status read_one(const json_t *json, const char *type, itg_diagnostic *diagnostic, itg_pre_tokenizer *one) {
+static itg_status read_one(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
+  itg_pre_tokenizer *one = item;
   char where[64];
   snprintf(where, sizeof where, "pre_tokenizer %.40s", type);
   if (strcmp(type, "BertPreTokenizer") == 0) {
@@ -151,21 +152,10 @@ static itg_status read_one(const json_t *json, const char *type, itg_diagnostic 
   ITG_FAIL(diagnostic, ITG_ERROR_UNSUPPORTED, "tokenizer.json", "the pre_tokenizer \"%.80s\" is not supported", type);
 }
 
-static itg_status read_item(const json_t *json, const char *type, itg_diagnostic *diagnostic, void *item) {
-  return read_one(json, type, diagnostic, item);
-}
-
-static itg_status read_list(const json_t *json, itg_diagnostic *diagnostic, itg_pre_tokenizers *out) {
-  static const itg_component_kind component = {"pre_tokenizer", "pretokenizers", sizeof(itg_pre_tokenizer), read_item};
-  void *items = out->items;
-  const itg_status status = itg_components_read(&component, json, diagnostic, &items, &out->count, &out->capacity);
-  out->items = items;
-  return status;
-}
-
 itg_status itg_pre_tokenizers_read(const json_t *json, itg_diagnostic *diagnostic, itg_pre_tokenizers *out) {
+  static const itg_component_kind component = {"pre_tokenizer", "pretokenizers", sizeof(itg_pre_tokenizer), read_one};
   if (!json || json_is_null(json)) return ITG_OK;
-  return read_list(json, diagnostic, out);
+  return itg_components_read(&component, json, diagnostic, (void **)&out->items, &out->count, &out->capacity);
 }
 
 void itg_pre_tokenizers_free(itg_pre_tokenizers *list) {
