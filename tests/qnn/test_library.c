@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "npu/qnn/library.h"
+#include "support/npu_library.h"
 
 static void every_target_can_be_set(void **state) {
   (void)state;
@@ -50,13 +50,7 @@ static void what_is_no_library_is_refused(void **state) {
 }
 
 int main(void) {
-  itg_qnn_library probe = {0};
-  itg_diagnostic why = {0};
-  if (itg_qnn_library_open(NULL, "libQnnHtp.so", NULL, &why, &probe) != ITG_OK) {
-    printf("skipped: %s\n", why.message);
-    return 77;
-  }
-  itg_qnn_library_close(&probe);
+  if (npu_skip()) return 77;
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_target_can_be_set),
                                      cmocka_unit_test(an_unknown_soc_fails_loudly),
                                      cmocka_unit_test(what_is_no_library_is_refused)};

@@ -18,6 +18,7 @@
 #include "lower/qnn/prepare.h"
 #include "npu/qnn/stored.h"
 #include "quantize/encodings.h"
+#include "support/npu_library.h"
 #include "tensor/multiplier.h"
 
 static uint64_t seed = 7;
@@ -310,13 +311,7 @@ static void limits_become_errors(void **state) {
 }
 
 int main(void) {
-  itg_qnn_library probe = {0};
-  itg_diagnostic why = {0};
-  if (itg_qnn_library_open(NULL, "libQnnHtp.so", NULL, &why, &probe) != ITG_OK) {
-    printf("skipped: %s\n", why.message);
-    return 77;
-  }
-  itg_qnn_library_close(&probe);
+  if (npu_skip()) return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(profiles_give_the_librarys_codes), cmocka_unit_test(foreign_contexts_are_refused),
       cmocka_unit_test(a_session_runs_the_stored_context), cmocka_unit_test(limits_become_errors)};

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "support/float_source.h"
 #include "support/oracle.h"
+#include "support/take.h"
 
 enum { EMBEDDING = 24, MAX_IDS = 128 };
 
@@ -45,12 +46,6 @@ static int remove_oracle(void **state) {
   return system(command);
 }
 
-static const uint8_t *take(itg_span *rest, size_t size) {
-  itg_span taken = {0};
-  assert_true(itg_span_cut(*rest, 0, size, &taken));
-  *rest = (itg_span){rest->data + size, rest->size - size};
-  return taken.data;
-}
 static int32_t take_integer(itg_span *rest) {
   int32_t value;
   memcpy(&value, take(rest, sizeof value), sizeof value);

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "npu/qnn/library.h"
 #include "support/noise_model.h"
+#include "support/npu_library.h"
 #include "tensor/npy.h"
 
 static char folder[] = "/tmp/intaglio-export-XXXXXX";
@@ -125,20 +125,9 @@ static void qdq_models_run_in_onnxruntime(void **state) {
   }
 }
 
-static bool has_library(void) {
-  itg_qnn_library probe = {0};
-  itg_diagnostic why = {0};
-  if (itg_qnn_library_open(NULL, "libQnnHtp.so", NULL, &why, &probe) != ITG_OK) {
-    print_message("skipped: %s\n", why.message);
-    return false;
-  }
-  itg_qnn_library_close(&probe);
-  return true;
-}
-
 static void contexts_run_in_onnxruntimes_provider(void **state) {
   (void)state;
-  if (!has_library()) skip();
+  if (npu_skip()) skip();
   const real_model face = {"faceplugin/fr_feature.onnx", "a16w8", NULL};
   itg_model *model = NULL;
   itg_diagnostic why = {0};

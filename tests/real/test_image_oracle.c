@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "image/image.h"
 #include "support/oracle.h"
+#include "support/take.h"
 
 static char folder[] = "/tmp/intaglio-image-XXXXXX";
 
@@ -31,13 +32,6 @@ static int remove_pictures(void **state) {
   char command[256];
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
   return system(command);
-}
-
-static const uint8_t *take(itg_span *rest, size_t size) {
-  itg_span taken = {0};
-  assert_true(itg_span_cut(*rest, 0, size, &taken));
-  *rest = (itg_span){rest->data + size, rest->size - size};
-  return taken.data;
 }
 
 static void pixels_equal_opencv_and_pillow(void **state) {

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "support/float_source.h"
 #include "support/oracle.h"
+#include "support/take.h"
 
 enum { MOST_LINES = 200 };
 
@@ -49,13 +50,6 @@ typedef struct expected_line {
   double corners[4][2], box_score, score;
   char text[512];
 } expected_line;
-
-static const uint8_t *take(itg_span *rest, size_t size) {
-  itg_span taken = {0};
-  assert_true(itg_span_cut(*rest, 0, size, &taken));
-  *rest = (itg_span){rest->data + size, rest->size - size};
-  return taken.data;
-}
 
 static size_t take_page(itg_span *rest, expected_line *lines) {
   int32_t count, size;

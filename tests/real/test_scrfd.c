@@ -15,6 +15,7 @@
 #include "intaglio/compiler.h"
 #include "intaglio/pipelines.h"
 #include "support/oracle.h"
+#include "support/take.h"
 
 enum { MOST_FACES = 256, CROP = 112 * 112 * 3 };
 
@@ -47,13 +48,6 @@ static int remove_oracle(void **state) {
   itg_image_list_free(&list);
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
   return system(command);
-}
-
-static const uint8_t *take(itg_span *rest, size_t size) {
-  itg_span taken = {0};
-  assert_true(itg_span_cut(*rest, 0, size, &taken));
-  *rest = (itg_span){rest->data + size, rest->size - size};
-  return taken.data;
 }
 
 static void compare_face(const itg_image *photo, const itg_face *face, itg_span *rest, const char *path) {

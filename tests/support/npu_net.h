@@ -8,23 +8,12 @@
 #include "npu/qnn/stored.h"
 #include "passes/passes.h"
 #include "support/integer_net.h"
+#include "support/npu_library.h"
 
 static inline const itg_target *npu_target(const char *name) {
   const itg_target *target = NULL;
   assert_int_equal(itg_target_find(name, NULL, &target), ITG_OK);
   return target;
-}
-
-// 77 for main when there is no vendor's library on this machine, else 0.
-static inline int npu_skip(void) {
-  itg_qnn_library probe = {0};
-  itg_diagnostic why = {0};
-  if (itg_qnn_library_open(NULL, "libQnnHtp.so", NULL, &why, &probe) != ITG_OK) {
-    printf("skipped: %s\n", why.message);
-    return 77;
-  }
-  itg_qnn_library_close(&probe);
-  return 0;
 }
 
 // Consumes the canonical graph (its outputs are set). `low`, `high`: of float inputs.
