@@ -52,16 +52,8 @@ static void add_port(itg_onnx_writer *onnx, const itg_tensor *tensor, const port
     itg_onnx_writer_node(onnx, "Identity", NULL, names->zero, &from, 1, &to, 1, NULL);
     return;
   }
-  const itg_shape scalar = {0};
-  const float scale = (float)tensor->encoding->scales[0];
-  const int32_t zero = tensor->encoding->zero_points ? tensor->encoding->zero_points[0] : 0;
-  const uint8_t zero8 = (uint8_t)zero;
-  const uint16_t zero16 = (uint16_t)zero;
-  const bool is_wide = itg_dtype_size(tensor->dtype) == 2;
-  itg_onnx_writer_constant(onnx, names->scale, ITG_DTYPE_F32, &scalar, &scale, sizeof scale);
-  itg_onnx_writer_constant(onnx, names->zero, tensor->dtype, &scalar,
-                           is_wide ? (const void *)&zero16 : (const void *)&zero8,
-                           is_wide ? sizeof zero16 : sizeof zero8);
+  itg_onnx_writer_encoding(onnx, names->scale, names->zero, tensor->dtype, tensor->encoding->scales[0],
+                           tensor->encoding->zero_points ? tensor->encoding->zero_points[0] : 0);
   itg_onnx_writer_node(onnx, is_input ? "QuantizeLinear" : "DequantizeLinear", NULL, to,
                        (const char *[]){from, names->scale, names->zero}, 3, &to, 1, NULL);
 }

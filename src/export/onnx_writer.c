@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "tensor/dtype.h"
 
 enum { IR_VERSION = 10, WIRE_FIXED32 = 5, WIRE_BYTES = 2 };
 
@@ -106,6 +107,18 @@ void itg_onnx_writer_constant(itg_onnx_writer *model, const char *name, itg_dtyp
   put_text(&tensor, 8, name);
   put_blob(&tensor, 9, data, bytes); // raw_data
   put_message(&model->graph, 5, &tensor);
+}
+
+void itg_onnx_writer_encoding(itg_onnx_writer *model, const char *scale_name, const char *zero_name, itg_dtype dtype,
+                              double scale, int32_t zero_point) {
+  const itg_shape scalar = {0};
+  const float single = (float)scale;
+  const uint8_t code8 = (uint8_t)zero_point;
+  const uint16_t code16 = (uint16_t)zero_point;
+  const bool is_wide = itg_dtype_size(dtype) == 2;
+  itg_onnx_writer_constant(model, scale_name, ITG_DTYPE_F32, &scalar, &single, sizeof single);
+  itg_onnx_writer_constant(model, zero_name, dtype, &scalar, is_wide ? (const void *)&code16 : (const void *)&code8,
+                           is_wide ? sizeof code16 : sizeof code8);
 }
 
 static void put_attribute(itg_onnx_writer_attributes *attributes, itg_onnx_writer_bytes *attribute, const char *name,

@@ -32,6 +32,10 @@ void itg_onnx_writer_value(itg_onnx_writer *model, const char *name, itg_dtype d
 void itg_onnx_writer_constant(itg_onnx_writer *model, const char *name, itg_dtype dtype, const itg_shape *shape,
                               const void *data, size_t bytes);
 
+// Scale (a float) and zero point (of the codes' type, u8 s8 u16 s16) of QuantizeLinear and DequantizeLinear, as two scalars.
+void itg_onnx_writer_encoding(itg_onnx_writer *model, const char *scale_name, const char *zero_name, itg_dtype dtype,
+                              double scale, int32_t zero_point);
+
 // Attributes of the node that is added next; a node empties them.
 typedef struct itg_onnx_writer_attributes {
   itg_onnx_writer_bytes bytes;

@@ -64,16 +64,9 @@ const char *itg_qdq_integers(itg_qdq *q, const char *base, int64_t count, const 
 
 // Scale and zero point of per-tensor codes, as names.
 static void encoding_names(itg_qdq *q, const itg_tensor *tensor, const char **scale, const char **zero) {
-  const itg_shape scalar = {0};
-  const int32_t code = itg_qdq_zero(tensor);
-  const uint8_t code8 = (uint8_t)code;
-  const uint16_t code16 = (uint16_t)code;
-  const bool is_wide = itg_dtype_size(tensor->dtype) == 2;
-  *scale = itg_qdq_float(q, tensor->name, itg_qdq_scale(tensor));
+  *scale = itg_qdq_fresh(q, tensor->name, "scale");
   *zero = itg_qdq_fresh(q, tensor->name, "zero");
-  itg_onnx_writer_constant(&q->onnx, *zero, tensor->dtype, &scalar,
-                           is_wide ? (const void *)&code16 : (const void *)&code8,
-                           is_wide ? sizeof code16 : sizeof code8);
+  itg_onnx_writer_encoding(&q->onnx, *scale, *zero, tensor->dtype, itg_qdq_scale(tensor), itg_qdq_zero(tensor));
 }
 
 static void dequantize(itg_qdq *q, const itg_tensor *tensor, const char *codes, const char *scale, const char *zero,
