@@ -5,34 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/edit_distance.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 
 enum { FIRST_LONG = 256 }; // getopt values of long options start beyond all characters.
 
-static size_t distance(const char *a, const char *b) { // Levenshtein; words longer than a row are never near.
-  size_t row[64];
-  const size_t rows = strlen(a), columns = strlen(b);
-  if (columns + 1 > sizeof row / sizeof row[0]) return SIZE_MAX;
-  for (size_t j = 0; j <= columns; j++) row[j] = j;
-  for (size_t i = 1; i <= rows; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= columns; j++) {
-      const size_t change = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-      if (change < row[j]) row[j] = change;
-    }
-  }
-  return row[columns];
-}
-
 const char *cli_nearest(const char *word, const char *const *names, size_t count) {
   const char *best = NULL;
   size_t best_distance = strlen(word) / 3 + 2; // With more changes than this it is another word.
   for (size_t i = 0; i < count; i++) {
-    const size_t changes = distance(word, names[i]);
+    const size_t changes = itg_edit_distance(word, names[i]);
     if (changes < best_distance) {
       best_distance = changes;
       best = names[i];

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/edit_distance.h"
+
 static const itg_target targets[] = {
 #define ITG_TARGET(name, soc, arch, vtcm, fp16, wide, ids, known) {name, soc, arch, vtcm, fp16, wide, ids, known},
 #include "npu/target.def"
@@ -29,24 +31,6 @@ const itg_target *itg_target_find_kernel_id(uint32_t soc_id) {
   return NULL;
 }
 
-// Levenshtein distance of two short names.
-static size_t distance(const char *a, const char *b) {
-  size_t row[MAX_NAME + 1];
-  const size_t length = strlen(b);
-  for (size_t j = 0; j <= length; j++) row[j] = j;
-  for (size_t i = 0; a[i]; i++) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 1; j <= length; j++) {
-      const size_t substitute = diagonal + (a[i] != b[j - 1]);
-      diagonal = row[j];
-      const size_t gap = (row[j - 1] < row[j] ? row[j - 1] : row[j]) + 1;
-      row[j] = substitute < gap ? substitute : gap;
-    }
-  }
-  return row[length];
-}
-
 itg_status itg_target_find(const char *name, itg_diagnostic *diagnostic, const itg_target **out) {
   for (size_t i = 0; i < TARGET_COUNT; i++) {
     if (strcasecmp(name, targets[i].name) == 0) {
@@ -58,11 +42,11 @@ itg_status itg_target_find(const char *name, itg_diagnostic *diagnostic, const i
   if (strlen(name) <= MAX_NAME) {
     size_t best = MAX_NAME;
     for (size_t i = 0; i < TARGET_COUNT; i++) {
-      const size_t d = distance(name, targets[i].name);
+      const size_t d = itg_edit_distance(name, targets[i].name);
       best = d < best ? d : best;
     }
     for (size_t i = 0, used = 0; i < TARGET_COUNT && used < sizeof near; i++) {
-      if (distance(name, targets[i].name) != best) continue;
+      if (itg_edit_distance(name, targets[i].name) != best) continue;
       const int written = snprintf(near + used, sizeof near - used, "%s%s", used ? ", " : "", targets[i].name);
       used += written > 0 ? (size_t)written : 0;
     }
