@@ -132,15 +132,6 @@ itg_tensor *itg_graph_find(const itg_graph *graph, const char *name) {
   return itg_map_get(&graph->by_name, name, strlen(name));
 }
 
-void itg_graph_remove_tensor(itg_graph *graph, itg_tensor *tensor) {
-  itg_map_set(&graph->by_name, tensor->name, strlen(tensor->name), NULL); // Replaces a value: cannot fail.
-  for (size_t i = 0; i < graph->tensor_count; i++) {
-    if (graph->tensors[i] == tensor) graph->tensors[i] = NULL;
-  }
-  free(tensor->users);
-  tensor->users = NULL;
-}
-
 static bool add_user(itg_tensor *tensor, itg_node *node) {
   if (tensor->user_count == tensor->user_capacity) {
     const int32_t capacity = tensor->user_capacity ? tensor->user_capacity * 2 : 4;

@@ -112,8 +112,6 @@ static inline void *itg_tensor_writable(itg_tensor *tensor) { return (void *)ten
 // Copies a constant into the arena when its data is not aligned to its element size; afterwards data is aligned.
 ITG_MUST_USE itg_status itg_graph_align_constant(itg_graph *graph, itg_tensor *tensor, itg_diagnostic *diagnostic);
 itg_tensor *itg_graph_find(const itg_graph *graph, const char *name); // NULL when there is none.
-// Frees the name and slot of a tensor that no node reads or writes.
-void itg_graph_remove_tensor(itg_graph *graph, itg_tensor *tensor);
 
 // Appends (before == NULL) or inserts a node. `inputs` entries may be NULL (absent). Outputs must have no producer yet.
 // Attributes start zeroed.

@@ -15,11 +15,6 @@ typedef struct itg_geometry {
 
 itg_geometry itg_geometry_of(const itg_window *window, int layout, const itg_shape *x, const itg_shape *y);
 
-// Distances between elements of the input or output: spatial neighbours and channels.
-static inline int64_t itg_geometry_pixel_stride(const itg_geometry *g, int64_t channels) {
-  return g->channels_last ? channels : 1;
-}
-
 // Splits a flat position into coordinates of `dims`.
 static inline void itg_geometry_split(const int64_t dims[3], int64_t position, int64_t coordinates[3]) {
   coordinates[2] = position % dims[2];

@@ -28,7 +28,4 @@ static inline void itg_store(void *data, int64_t index, int32_t type, int32_t co
 // Floor division of a 128-bit sum by a power of two is never needed: every expression of docs/ARITHMETIC.md fits 64 bits
 // by the rules the compiler checks.
 
-// Index of the highest set bit plus one; 0 for 0.
-static inline int itg_bit_length(uint64_t value) { return value ? 64 - __builtin_clzll(value) : 0; }
-
 #endif

@@ -31,8 +31,7 @@ ITG_MUST_USE itg_status itg_qnn_unclamped(itg_qnn_builder *b, const itg_tensor *
                                           int32_t high, itg_qnn_tensor *out);
 ITG_MUST_USE itg_status itg_qnn_add_clamp(itg_qnn_builder *b, const itg_node *node, const itg_tensor *y, int32_t low,
                                           int32_t high, itg_qnn_tensor *from, itg_qnn_tensor *output);
-// A helper with y's encoding and shape; one with another storage (u8 or u16) that covers the same range of values.
-ITG_MUST_USE itg_status itg_qnn_helper_like(itg_qnn_builder *b, const itg_tensor *y, itg_qnn_tensor *out);
+// A helper with y's shape and, in this storage (u8 or u16), the range of y's values.
 ITG_MUST_USE itg_status itg_qnn_helper_in(itg_qnn_builder *b, const itg_tensor *y, itg_dtype storage,
                                           itg_qnn_tensor *out);
 // A vector of real values as u8 or u16 codes over their own range.

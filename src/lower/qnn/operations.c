@@ -42,10 +42,6 @@ itg_status itg_qnn_helper_in(itg_qnn_builder *b, const itg_tensor *y, itg_dtype 
   return itg_qnn_helper(b, y, itg_qnn_type_of(storage), scale, zero, own.v1.rank, own.v1.dims, out);
 }
 
-itg_status itg_qnn_helper_like(itg_qnn_builder *b, const itg_tensor *y, itg_qnn_tensor *out) {
-  return itg_qnn_helper_in(b, y, y->dtype, out);
-}
-
 bool itg_qnn_clamps(const itg_tensor *y, int32_t low, int32_t high) {
   // The end of a 16-bit range may lie one code from the bound that made it.
   const int32_t slack = y->dtype == ITG_DTYPE_U16 ? 1 : 0;
