@@ -23,8 +23,8 @@ typedef struct waiter {
 
 typedef struct itg_model_entry {
   itg_service_kind kind;
-  char name[ITG_MODEL_NAME], folder[PATH_MAX];
-  waiter *first, **last; // The first one has the lease.
+  char name[ITG_MODEL_NAME], folder[PATH_MAX], label[ITG_MODEL_NAME + 64]; // Task, type and name, for the log.
+  waiter *first, **last;                                                   // The first one has the lease.
   size_t waiting;
 
   // What follows belongs to the holder of the lease, but is written under the lock.
@@ -107,6 +107,8 @@ static itg_status find_entry(itg_models *models, itg_service_kind kind, const ch
   entry->kind = kind;
   snprintf(entry->name, sizeof entry->name, "%s", alias_of(models, name));
   memcpy(entry->folder, folder, strlen(folder) + 1);
+  snprintf(entry->label, sizeof entry->label, "%s %s '%s'", itg_service_task(kind), itg_service_type(kind),
+           entry->name);
   entry->last = &entry->first;
   models->entries[models->count++] = entry;
   *out = entry;
@@ -174,7 +176,7 @@ static itg_status load(itg_models *models, itg_model_entry *entry, itg_diagnosti
   const double start = itg_clock();
   itg_diagnostic why = {0};
   itg_service *service = NULL;
-  itg_networks networks = {.options = &models->options.network};
+  itg_networks networks = {.options = &models->options.network, .lock = &models->lock, .label = entry->label};
   pthread_mutex_lock(&models->lock);
   entry->networks = networks; // The source keeps its address.
   pthread_mutex_unlock(&models->lock);
@@ -189,18 +191,11 @@ static itg_status load(itg_models *models, itg_model_entry *entry, itg_diagnosti
   entry->loads += status == ITG_OK;
   pthread_mutex_unlock(&models->lock);
   if (status != ITG_OK) {
-    itg_log(ITG_LOG_ERROR, "cannot load %s %s '%s': %s (%s)", itg_service_task(entry->kind),
-            itg_service_type(entry->kind), entry->name, why.message, why.subject);
+    itg_log(ITG_LOG_ERROR, "cannot load %s: %s (%s)", entry->label, why.message, why.subject);
     if (diagnostic) *diagnostic = why;
     return status;
   }
-  itg_log(ITG_LOG_INFO, "loaded %s %s '%s' in %.0f ms", itg_service_task(entry->kind), itg_service_type(entry->kind),
-          entry->name, 1e3 * entry->load_seconds);
-  for (size_t i = 0; i < entry->networks.count; i++) {
-    const itg_network_report *report = &entry->networks.reports[i];
-    itg_log(ITG_LOG_INFO, "  %s runs on: %s%s%s", report->name, itg_place_name(report->place),
-            report->reason[0] ? "; " : "", report->reason);
-  }
+  itg_log(ITG_LOG_INFO, "loaded %s in %.0f ms", entry->label, 1e3 * entry->load_seconds);
   request_compile(models, entry);
   return ITG_OK;
 }
@@ -260,8 +255,7 @@ static void close_idle(itg_models *models) {
     entry->service = NULL;
     pthread_mutex_unlock(&models->lock);
     itg_service_close(service);
-    itg_log(ITG_LOG_INFO, "closed %s %s '%s' after %d s without a request", itg_service_task(entry->kind),
-            itg_service_type(entry->kind), entry->name, models->options.idle_seconds);
+    itg_log(ITG_LOG_INFO, "closed %s after %d s without a request", entry->label, models->options.idle_seconds);
     pthread_mutex_lock(&models->lock);
     entry->in_use = false;
     models->trimmed = false;

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "intaglio/compiler.h"
 #include "server/compiling.h"
+#include "server/log.h"
 
 // What stands behind an itg_network.
 typedef struct opened {
@@ -23,7 +24,7 @@ typedef struct opened {
 } opened;
 
 const char *itg_place_name(itg_place place) {
-  static const char *const names[] = {"NPU", "CPU, integers", "CPU, float model"};
+  static const char *const names[] = {"NPU", "NPU, simulated", "CPU, integers", "CPU, float model"};
   return names[place];
 }
 
@@ -53,6 +54,39 @@ static bool is_collapsed(const itg_model *model, char reason[ITG_NETWORK_TEXT]) 
   return collapsed;
 }
 
+// A run of zeros, with what the vendor's library says about it.
+static itg_status prove(opened *entry, itg_diagnostic *diagnostic, itg_proof *out) {
+  itg_status status = ITG_OK;
+  for (size_t i = 0; status == ITG_OK && i < itg_model_input_count(entry->model); i++) {
+    const size_t count = itg_model_input(entry->model, i)->count;
+    float *zeros = calloc(count, sizeof *zeros);
+    ITG_TRY_MEMORY(zeros, diagnostic);
+    status = itg_session_set_input(entry->session, i, zeros, count, diagnostic);
+    free(zeros);
+  }
+  return status == ITG_OK ? itg_session_proof(entry->session, diagnostic, out) : status;
+}
+
+// Errors leave no session.
+static itg_status open_on_npu(const itg_network_options *options, const itg_session_options *session, opened *entry,
+                              itg_network_report *report, itg_diagnostic *diagnostic) {
+  itg_session_options on_npu = *session;
+  itg_proof proof = {0};
+  on_npu.backend = "qnn";
+  on_npu.target = options->target;
+  on_npu.qnn_directory = options->qnn_directory;
+  ITG_TRY(itg_session_create(entry->model, &on_npu, diagnostic, &entry->session));
+  const itg_status status = prove(entry, diagnostic, &proof);
+  if (status != ITG_OK) {
+    itg_session_destroy(entry->session);
+    entry->session = NULL;
+    return status;
+  }
+  report->place = proof.on_device ? ITG_PLACE_NPU : ITG_PLACE_SIMULATED;
+  snprintf(report->reason, sizeof report->reason, "%.250s", proof.sentence);
+  return ITG_OK;
+}
+
 static itg_status open_session(const itg_network_options *options, opened *entry, itg_network_report *report,
                                itg_diagnostic *diagnostic) {
   itg_session_options session;
@@ -61,16 +95,9 @@ static itg_status open_session(const itg_network_options *options, opened *entry
   session.cpu = options->cpu;
   itg_diagnostic npu = {0};
   report->place = ITG_PLACE_CPU;
-  if (options->backend && strcmp(options->backend, "qnn") == 0) {
-    itg_session_options on_npu = session;
-    on_npu.backend = "qnn";
-    on_npu.target = options->target;
-    on_npu.qnn_directory = options->qnn_directory;
-    if (itg_session_create(entry->model, &on_npu, &npu, &entry->session) == ITG_OK)
-      report->place = ITG_PLACE_NPU;
-    else
-      snprintf(report->reason, sizeof report->reason, "not on the NPU: %.200s", npu.message);
-  }
+  const bool wants_npu = options->backend && strcmp(options->backend, "qnn") == 0;
+  if (wants_npu && open_on_npu(options, &session, entry, report, &npu) != ITG_OK)
+    snprintf(report->reason, sizeof report->reason, "not on the NPU: %.200s", npu.message);
   if (!entry->session) ITG_TRY(itg_session_create(entry->model, &session, diagnostic, &entry->session));
   entry->pair = (itg_session_network){entry->session, entry->model};
   entry->inner = itg_network_from_session(&entry->pair);
@@ -159,6 +186,15 @@ static itg_status open_either(const itg_networks *networks, const char *folder, 
   return open_float(source, shapes, shape_count, entry, diagnostic);
 }
 
+static void add_report(itg_networks *networks, const itg_network_report *report) {
+  if (networks->lock) pthread_mutex_lock(networks->lock);
+  if (networks->count < ITG_NETWORKS) networks->reports[networks->count++] = *report;
+  if (networks->lock) pthread_mutex_unlock(networks->lock);
+  if (networks->label)
+    itg_log(ITG_LOG_INFO, "%s: %s runs on: %s%s%s", networks->label, report->name, itg_place_name(report->place),
+            report->reason[0] ? "; " : "", report->reason);
+}
+
 static itg_status open_network(void *context, const char *folder, const char *name, const char *const *shapes,
                                size_t shape_count, itg_diagnostic *diagnostic, itg_network *out) {
   itg_networks *networks = context;
@@ -177,7 +213,7 @@ static itg_status open_network(void *context, const char *folder, const char *na
   out->input = input;
   out->output = output;
   out->text = text;
-  if (networks->count < ITG_NETWORKS) networks->reports[networks->count++] = report;
+  add_report(networks, &report);
   return ITG_OK;
 }
 

@@ -98,6 +98,58 @@ static inline void service_stop(service *s) {
   itg_models_destroy(s->models);
 }
 
+// ---- the command in its own process ----
+
+static inline const char *service_log_path(void) {
+  static char path[128];
+  snprintf(path, sizeof path, "%s/log", service_folder);
+  return path;
+}
+
+// Starts `intaglio serve --immich --offline` over the folder, with `more` options (NULL ends them), and waits until it
+// listens; its log goes to service_log_path. Port 0: a free one. -1 when it ended or did not come up.
+static inline pid_t service_spawn(const char *const *more, uint16_t wanted_port, uint16_t *port) {
+  char number[8], models[256];
+  const char *words[40] = {"intaglio", "serve",  "--immich",  "--offline", "--models",
+                           models,     "--host", "127.0.0.1", "--port",    number};
+  size_t count = 10;
+  snprintf(number, sizeof number, "%u", wanted_port);
+  snprintf(models, sizeof models, "%s/models", service_folder);
+  while (more && *more && count < 39) words[count++] = *more++;
+  unlink(service_log_path());
+  const pid_t child = fork();
+  if (child == 0) {
+    const int file = open(service_log_path(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(file, STDERR_FILENO);
+    execv(ITG_BINARY_DIR "/intaglio", (char *const *)(uintptr_t)words);
+    _exit(127);
+  }
+  for (int waited = 0; waited < 3000 && waitpid(child, NULL, WNOHANG) == 0; waited++) {
+    char line[512];
+    unsigned found = 0;
+    FILE *file = fopen(service_log_path(), "r");
+    while (file && !found && fgets(line, sizeof line, file)) {
+      const char *at = strstr(line, ", port ");
+      if (at) sscanf(at, ", port %u;", &found);
+    }
+    if (file) fclose(file);
+    if (found) {
+      *port = (uint16_t)found;
+      return child;
+    }
+    service_sleep(10);
+  }
+  return -1;
+}
+
+// A polite end: SIGTERM. True when the command ended with 0.
+static inline bool service_end(pid_t child) {
+  int status = 1;
+  kill(child, SIGTERM);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 // ---- multipart bodies as Node's FormData builds them ----
 
 typedef struct body {

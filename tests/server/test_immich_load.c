@@ -24,44 +24,17 @@ typedef struct request_pair {
 
 static request_pair requests[MOST_REQUESTS];
 static size_t request_count;
-static char photographs[4096], log_path[128];
+static char photographs[4096];
 static uint16_t port;
 static atomic_bool stopping, may_fail;
 static atomic_ulong answers, crossed, errors, pings, interrupted;
 static itg_statistics ping_times;
 
-// ---- the command in its own process ----
-
 static pid_t start_server(uint16_t wanted_port) {
-  char number[8], models[256];
-  snprintf(number, sizeof number, "%u", wanted_port);
-  snprintf(models, sizeof models, "%s/models", service_folder);
-  unlink(log_path);
-  const pid_t child = fork();
-  if (child == 0) {
-    const int file = open(log_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    dup2(file, STDERR_FILENO);
-    execl(ITG_BINARY_DIR "/intaglio", "intaglio", "serve", "--immich", "--offline", "--models", models, "--host",
-          "127.0.0.1", "--port", number, "--queue", "256", (char *)NULL);
-    _exit(127);
-  }
-  for (int waited = 0; waited < 3000; waited++) {
-    char line[512];
-    unsigned found = 0;
-    FILE *file = fopen(log_path, "r");
-    while (file && !found && fgets(line, sizeof line, file)) {
-      const char *at = strstr(line, ", port ");
-      if (at) sscanf(at, ", port %u;", &found);
-    }
-    if (file) fclose(file);
-    if (found) {
-      port = (uint16_t)found;
-      return child;
-    }
-    service_sleep(10);
-  }
-  fail_msg("the server did not start; see %s", log_path);
-  return -1;
+  static const char *const options[] = {"--queue", "256", NULL};
+  const pid_t child = service_spawn(options, wanted_port, &port);
+  if (child < 0) fail_msg("the server did not start; see %s", service_log_path());
+  return child;
 }
 
 static size_t server_memory(void) {
@@ -185,10 +158,7 @@ static void answers_under_load(void **state) {
   assert_true(p99 < 0.1);
   assert_true((double)end < 1.05 * (double)warm);
 #endif
-  assert_int_equal(kill(server, SIGTERM), 0); // A polite end.
-  int status;
-  assert_int_equal(waitpid(server, &status, 0), server);
-  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_true(service_end(server));
 }
 
 static void *kill_and_start(void *argument) {
@@ -219,8 +189,7 @@ static void comes_back_after_kill(void **state) {
   assert_true(atomic_load(&answers) > 0);
   assert_int_equal(atomic_load(&crossed), 0);
   assert_int_equal(atomic_load(&errors), 0);
-  kill(server, SIGTERM);
-  waitpid(server, NULL, 0);
+  assert_true(service_end(server));
 }
 
 int main(void) {
@@ -229,7 +198,6 @@ int main(void) {
     printf("skipped: needs the face models and the shared photographs\n");
     return 77;
   }
-  snprintf(log_path, sizeof log_path, "%s/log", service_folder);
   const struct CMUnitTest tests[] = {cmocka_unit_test(answers_under_load), cmocka_unit_test(comes_back_after_kill)};
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   for (size_t i = 0; i < request_count; i++) {

@@ -27,8 +27,9 @@ itg_status itg_qnn_stored_find(const itg_container *container, const char *targe
   }
   if (count == 0)
     ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, NULL, "the file holds no NPU context; compile the model with --target");
-  if (count > 1 || target)
-    ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, target, "choose one of the file's NPU contexts: %s", names);
+  if (target)
+    ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, target, "the file holds no NPU context for %s, only for: %s", target, names);
+  if (count > 1) ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, target, "choose one of the file's NPU contexts: %s", names);
   *out = only;
   return ITG_OK;
 }

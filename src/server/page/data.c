@@ -12,7 +12,7 @@ static void write_percentiles(itg_reply *reply, const char *name, const itg_stat
 
 static void write_model(itg_reply *reply, const itg_model_status *model) {
   static const char *const states[] = {"absent", "loaded", "failed"};
-  static const char *const places[] = {"npu", "cpu", "float"};
+  static const char *const places[] = {"npu", "simulated", "cpu", "float"};
   itg_reply_text(reply, "{\"name\":");
   itg_reply_json_string(reply, model->name);
   itg_reply_print(reply, ",\"task\":\"%s\",\"type\":\"%s\",\"state\":\"%s\",\"kept\":%s,\"compiling\":%s,\"problem\":",
