@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/network.h"
+#include "cli/record.h"
 
 static const cli_option options[] = {
     {"steps", 0, NULL, "list every step of a compiled file with its kernel"},
@@ -79,12 +80,10 @@ static void print_tensor(const itg_tensor_info *info) {
   printf("\n");
 }
 
-// The sections are compact JSON of our own; shown as they are, cut to a readable length.
 static void print_section(const itg_model *model, const char *name) {
-  enum { SHOWN = 400 };
   size_t size;
   const char *text = itg_model_metadata(model, name, &size);
-  if (text) printf("%-12s %.*s%s\n", name, (int)(size < SHOWN ? size : SHOWN), text, size > SHOWN ? " .." : "");
+  if (text) cli_print_record(stdout, name, text, size);
 }
 
 static void print_inspection(const inspection *found, bool steps) {

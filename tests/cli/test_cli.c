@@ -249,6 +249,9 @@ static void test_inspect(void **state) {
   assert_int_equal(json_integer_value(json_object_get(root, "multiply_accumulates")), 8 * 256 * 27 + 8 * 64 * 72 + 128);
   json_decref(root);
   assert_int_equal(command("inspect m.itg --steps"), 0);
+  assert_contains(command_stdout, "  judged on held-out, samples ");
+  assert_contains(command_stdout, "cosine mean 0.9");
+  assert_null(strchr(command_stdout, '{')); // Records are lines for people; --json is for programs.
   assert_contains(command_stdout, "QConv");
   assert_contains(command_stdout, "provenance");
   assert_int_equal(command("inspect m.itg --json"), 0);
