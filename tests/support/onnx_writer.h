@@ -7,63 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct onnx_bytes {
-  uint8_t *data; // malloc'ed
-  size_t size, capacity;
-} onnx_bytes;
-
-static inline void onnx_put(onnx_bytes *out, const void *data, size_t size) {
-  if (out->size + size > out->capacity) {
-    out->capacity = 2 * (out->size + size) + 64;
-    out->data = realloc(out->data, out->capacity);
-    if (!out->data) abort();
-  }
-  if (size) memcpy(out->data + out->size, data, size);
-  out->size += size;
-}
-static inline void onnx_varint(onnx_bytes *out, uint64_t value) {
-  do {
-    const uint8_t byte = (uint8_t)((value & 127) | (value > 127 ? 128 : 0));
-    onnx_put(out, &byte, 1);
-    value >>= 7;
-  } while (value);
-}
-static inline void onnx_integer(onnx_bytes *out, int field, int64_t value) {
-  onnx_varint(out, (uint64_t)field << 3);
-  onnx_varint(out, (uint64_t)value);
-}
-static inline void onnx_blob(onnx_bytes *out, int field, const void *data, size_t size) {
-  onnx_varint(out, (uint64_t)field << 3 | 2);
-  onnx_varint(out, size);
-  onnx_put(out, data, size);
-}
-static inline void onnx_text(onnx_bytes *out, int field, const char *text) {
-  onnx_blob(out, field, text, strlen(text));
-}
-// Appends a message and empties it.
-static inline void onnx_message(onnx_bytes *out, int field, onnx_bytes *message) {
-  onnx_blob(out, field, message->data, message->size);
-  free(message->data);
-  *message = (onnx_bytes){0};
-}
+#include "support/protobuf_bytes.h"
 
 // ValueInfoProto: 11 graph input, 12 graph output. `elements` is a TensorProto.DataType.
-static inline void onnx_typed_value(onnx_bytes *graph, int field, const char *name, int64_t elements, int rank,
+static inline void onnx_typed_value(onnx_bytes *graph, uint32_t field, const char *name, int64_t elements, int rank,
                                     const int64_t *dims) {
   onnx_bytes value = {0}, type = {0}, tensor = {0}, shape = {0};
   for (int i = 0; i < rank; i++) {
     onnx_bytes dim = {0};
-    onnx_integer(&dim, 1, dims[i]); // dim_value
-    onnx_message(&shape, 1, &dim);  // dim
+    onnx_int(&dim, 1, dims[i]);   // dim_value
+    onnx_message(&shape, 1, dim); // dim
   }
-  onnx_integer(&tensor, 1, elements); // elem_type
-  onnx_message(&tensor, 2, &shape);   // shape
-  onnx_message(&type, 1, &tensor);    // tensor_type
-  onnx_text(&value, 1, name);         // name
-  onnx_message(&value, 2, &type);     // type
-  onnx_message(graph, field, &value);
+  onnx_int(&tensor, 1, elements);  // elem_type
+  onnx_message(&tensor, 2, shape); // shape
+  onnx_message(&type, 1, tensor);  // tensor_type
+  onnx_text(&value, 1, name);      // name
+  onnx_message(&value, 2, type);   // type
+  onnx_message(graph, field, value);
 }
-static inline void onnx_value(onnx_bytes *graph, int field, const char *name, int rank, const int64_t *dims) {
+static inline void onnx_value(onnx_bytes *graph, uint32_t field, const char *name, int rank, const int64_t *dims) {
   onnx_typed_value(graph, field, name, 1, rank, dims); // FLOAT
 }
 // Initializer (5) of elements of `size` bytes.
@@ -72,13 +34,13 @@ static inline void onnx_typed_weights(onnx_bytes *graph, const char *name, int64
   onnx_bytes tensor = {0};
   size_t count = 1;
   for (int i = 0; i < rank; i++) {
-    onnx_integer(&tensor, 1, dims[i]); // dims
+    onnx_int(&tensor, 1, dims[i]); // dims
     count *= (size_t)dims[i];
   }
-  onnx_integer(&tensor, 2, elements); // data_type
+  onnx_int(&tensor, 2, elements); // data_type
   onnx_text(&tensor, 8, name);
   onnx_blob(&tensor, 9, values, count * size); // raw_data
-  onnx_message(graph, 5, &tensor);
+  onnx_message(graph, 5, tensor);
 }
 static inline void onnx_weights(onnx_bytes *graph, const char *name, int rank, const int64_t *dims,
                                 const float *values) {
@@ -88,9 +50,9 @@ static inline void onnx_weights(onnx_bytes *graph, const char *name, int rank, c
 static inline void onnx_integers(onnx_bytes *node, const char *name, int count, const int64_t *values) {
   onnx_bytes attribute = {0};
   onnx_text(&attribute, 1, name);
-  for (int i = 0; i < count; i++) onnx_integer(&attribute, 8, values[i]); // ints
-  onnx_integer(&attribute, 20, 7);                                        // type INTS
-  onnx_message(node, 5, &attribute);
+  for (int i = 0; i < count; i++) onnx_int(&attribute, 8, values[i]); // ints
+  onnx_int(&attribute, 20, 7);                                        // type INTS
+  onnx_message(node, 5, attribute);
 }
 // NodeProto (1) with up to three inputs (NULL: absent) and one output; `attributes` is emptied, may be NULL.
 static inline void onnx_node(onnx_bytes *graph, const char *op, const char *name, const char *const inputs[3],
@@ -104,15 +66,15 @@ static inline void onnx_node(onnx_bytes *graph, const char *op, const char *name
     onnx_put(&node, attributes->data, attributes->size);
     free(attributes->data);
   }
-  onnx_message(graph, 1, &node);
+  onnx_message(graph, 1, node);
 }
-static inline onnx_bytes onnx_model(onnx_bytes *graph) {
+static inline onnx_bytes onnx_model(onnx_bytes graph) {
   onnx_bytes model = {0}, opset = {0};
-  onnx_integer(&model, 1, 8); // ir_version
-  onnx_text(graph, 2, "test");
+  onnx_int(&model, 1, 8); // ir_version
+  onnx_text(&graph, 2, "test");
   onnx_message(&model, 7, graph);
-  onnx_integer(&opset, 2, 13); // version
-  onnx_message(&model, 8, &opset);
+  onnx_int(&opset, 2, 13); // version
+  onnx_message(&model, 8, opset);
   return model;
 }
 
@@ -149,7 +111,7 @@ static inline onnx_bytes onnx_small_embedder(int64_t side, const char *unsupport
   onnx_weights(&graph, "b1", 1, bias, weights + 300);
   onnx_value(&graph, 11, "x", 4, input);
   onnx_value(&graph, 12, "y", 2, output);
-  return onnx_model(&graph);
+  return onnx_model(graph);
 }
 
 // A network that 8-bit activations destroy: the first channel is a thousand times larger than the seven that count.
@@ -171,7 +133,7 @@ static inline onnx_bytes onnx_fragile_network(int64_t side) {
   onnx_weights(&graph, "w2", 4, second_dims, second);
   onnx_value(&graph, 11, "x", 4, input);
   onnx_value(&graph, 12, "y", 4, output);
-  return onnx_model(&graph);
+  return onnx_model(graph);
 }
 
 static inline void onnx_write_file(const char *path, const void *data, size_t size) {

@@ -148,7 +148,7 @@ static void test_half_precision(void **state) {
   onnx_typed_value(&graph, 11, "x", FLOAT16, 4, dims);
   onnx_typed_value(&graph, 12, "y", FLOAT16, 4, dims);
   onnx_typed_value(&graph, 12, "c", FLOAT16, 4, dims); // An output that is read as well.
-  const onnx_bytes bytes = onnx_model(&graph);
+  const onnx_bytes bytes = onnx_model(graph);
   onnx_write_file("half.onnx", bytes.data, bytes.size);
   free(bytes.data);
   itg_diagnostic diagnostic = {0};
@@ -403,7 +403,7 @@ static void test_damaged_weights(void **state) {
   onnx_weights(&graph, "w", 4, weight, values);
   onnx_value(&graph, 11, "x", 4, dims);
   onnx_value(&graph, 12, "y", 4, dims);
-  const onnx_bytes bytes = onnx_model(&graph);
+  const onnx_bytes bytes = onnx_model(graph);
   onnx_write_file("nan.onnx", bytes.data, bytes.size);
   free(bytes.data);
   itg_compiler *compiler;
@@ -437,7 +437,7 @@ static void test_ids_beyond_their_table(void **state) {
   onnx_weights(&graph, "table", 2, table, values);
   onnx_typed_value(&graph, 11, "ids", INT64, 2, ids);
   onnx_value(&graph, 12, "y", 3, output);
-  const onnx_bytes bytes = onnx_model(&graph);
+  const onnx_bytes bytes = onnx_model(graph);
   onnx_write_file("ids.onnx", bytes.data, bytes.size);
   free(bytes.data);
   itg_compiler *compiler;
