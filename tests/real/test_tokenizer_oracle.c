@@ -1,6 +1,6 @@
 // Tokenizers against the `tokenizers` package on lines of mixed text: no id and no decoded byte may differ.
-// Also every assigned character.
-// ITG_ORACLE_COUNT: lines a tokenizer (default 10000); ITG_ORACLE_SEED; ITG_ORACLE_KEEP keeps the folder.
+// Also every assigned character. For the families of search models also the ids that a text encoder reads: cleaned, cut, padded.
+// ITG_ORACLE_COUNT: lines a tokenizer (default 3000, 100000 in ./check --full); ITG_ORACLE_SEED; ITG_ORACLE_KEEP keeps the folder.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "pipelines/service.h"
 #include "support/oracle.h"
 #include "text/gguf_tokenizer.h"
 
@@ -30,7 +31,7 @@ static int make_lines(void **state) {
   snprintf(paths[2], sizeof paths[2], "%s/data/vlm-full/smolvlm-500m/tokenizer.json", oracle_shared());
   snprintf(paths[3], sizeof paths[3], "%s/data/vlm-full/internvl3-1b/tokenizer.json", oracle_shared());
   int at = snprintf(command, sizeof command, "'%s' '%s/tests/real/tokenizer_oracle.py' '%s' %d %d", oracle_python(),
-                    ITG_SOURCE_DIR, folder, count ? atoi(count) : 10000, seed ? atoi(seed) : 1);
+                    ITG_SOURCE_DIR, folder, count ? atoi(count) : 3000, seed ? atoi(seed) : 1);
   for (int i = 0; i < 4; i++) {
     if (!oracle_exists(paths[i])) {
       printf("%s is not there: without this one\n", paths[i]);
@@ -183,6 +184,58 @@ static void gguf_agrees(void **state) {
   compare_with(tokenizer, "smollm2");
 }
 
+// ---- what the services make of a text ----
+
+enum { MAX_CONTEXT = 77 };
+
+static bool same_ids(const itg_clip_text *preparation, itg_span line, uint32_t used, const int32_t *expected) {
+  float ids[MAX_CONTEXT], mask[MAX_CONTEXT];
+  const size_t context = itg_clip_text_context(preparation);
+  itg_diagnostic why = {0};
+  assert_true(context <= MAX_CONTEXT);
+  if (itg_clip_text_values(preparation, (const char *)line.data, line.size, NULL, &why, ids, mask) != ITG_OK)
+    fail_msg("%s", why.message);
+  bool same = true;
+  for (size_t i = 0; i < context; i++) same = same && (int32_t)ids[i] == expected[i] && mask[i] == (i < used);
+  return same;
+}
+
+static void services_agree(void **state) {
+  (void)state;
+  static const char *const names[] = {"clip", "siglip", "gemma", "xlm-roberta", "nllb", "minilm"};
+  size_t all_wrong = 0, compared = 0;
+  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+    char path[512];
+    itg_mapped_file cases;
+    itg_clip_text *preparation = NULL;
+    itg_diagnostic why = {0};
+    size_t lines = 0, cut = 0, wrong = 0;
+    snprintf(path, sizeof path, "%s/%s.service.bin", folder, names[n]);
+    if (!oracle_exists(path)) continue; // One of the models is not there.
+    assert_int_equal(itg_mapped_file_open(path, NULL, &cases), ITG_OK);
+    snprintf(path, sizeof path, "%s/service/%s/textual", folder, names[n]);
+    if (itg_clip_text_open(path, &why, &preparation) != ITG_OK) fail_msg("%s: %s", names[n], why.message);
+    const size_t context = itg_clip_text_context(preparation);
+    for (itg_span rest = cases.bytes; rest.size; lines++) {
+      const itg_span line = take(&rest, take_number(&rest));
+      const uint32_t used = take_number(&rest);
+      int32_t expected[MAX_CONTEXT];
+      memcpy(expected, take(&rest, context * sizeof *expected).data, context * sizeof *expected);
+      cut += used == context;
+      if (!same_ids(preparation, line, used, expected) && wrong++ < 5) show("line", line);
+    }
+    printf("%-12s %7zu lines cleaned, cut and padded to %zu (%zu are cut or just fit): %zu with other ids\n", names[n],
+           lines, context, cut, wrong);
+    itg_clip_text_close(preparation);
+    itg_mapped_file_close(&cases);
+    assert_true(cut > 0 && cut < lines);
+    all_wrong += wrong;
+    compared++;
+  }
+  assert_true(compared >= 5);
+  assert_int_equal(all_wrong, 0);
+}
+
 #define COMPARE(function, name)                 \
   static void function##_agrees(void **state) { \
     (void)state;                                \
@@ -215,6 +268,6 @@ int main(void) {
       cmocka_unit_test(gemma_agrees),      cmocka_unit_test(llama_agrees),       cmocka_unit_test(llama3_agrees),
       cmocka_unit_test(roberta_agrees),    cmocka_unit_test(nllb_agrees),        cmocka_unit_test(unknown_agrees),
       cmocka_unit_test(bert_cased_agrees), cmocka_unit_test(xlm_roberta_agrees), cmocka_unit_test(siglip_agrees),
-      cmocka_unit_test(splits_agrees)};
+      cmocka_unit_test(splits_agrees),     cmocka_unit_test(services_agree)};
   return cmocka_run_group_tests(tests, make_lines, remove_lines);
 }

@@ -5,10 +5,16 @@ usage: tokenizer_oracle.py FOLDER LINES SEED NAME=tokenizer.json...
 Writes FOLDER/<name>.json and FOLDER/<name>.bin for each tokenizer given and for those it trains itself. A .bin file is a
 list of cases, all numbers little-endian 32 bits: bytes of the text, ids with special tokens, skip_special, bytes of the
 decoded text; each list after its length. LINES of 0 writes the tokenizers alone.
+
+For the families of search models also FOLDER/service/<name>, the text half of a model folder, and FOLDER/<name>.service.bin: for each
+line the bytes of the text after their length, the number of ids that are no padding, and the ids, as many as the context is long,
+of the text cleaned, encoded, cut and padded as Immich's service does it.
 """
+import json
 import pathlib
 import pydoc_data.topics
 import random
+import string
 import struct
 import sys
 import sysconfig
@@ -294,6 +300,37 @@ def splits():  # Every way to split.
     return made
 
 
+# name: pad token, context, whether the text is canonicalized; as in models that Immich offers.
+SERVICES = {"clip": ("<|endoftext|>", 77, False), "siglip": ("</s>", 64, True), "gemma": ("<pad>", 64, True),
+            "xlm-roberta": ("<pad>", 77, False), "nllb": ("<pad>", 77, False), "minilm": ("[PAD]", 77, False)}
+
+
+def clean(text, canonicalize):
+    text = " ".join(text.split())
+    return text.translate(str.maketrans("", "", string.punctuation)).lower() if canonicalize else text
+
+
+class Service:
+    def __init__(self, name, tokenizer):
+        pad, self.context, self.canonicalize = SERVICES[name]
+        place = folder / "service" / name / "textual"
+        place.mkdir(parents=True)
+        self.tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        (place / "tokenizer.json").write_text((folder / f"{name}.json").read_text("utf-8"), "utf-8")
+        (place / "tokenizer_config.json").write_text(json.dumps({"pad_token": pad}))
+        kwargs = {"tokenizer_kwargs": {"clean": "canonicalize"}} if self.canonicalize else {}
+        (place.parent / "config.json").write_text(json.dumps({"text_cfg": {"context_length": self.context, **kwargs}}))
+        self.tokenizer.enable_truncation(max_length=self.context)
+        self.tokenizer.enable_padding(length=self.context, pad_token=pad, pad_id=self.tokenizer.token_to_id(pad))
+        self.out = open(folder / f"{name}.service.bin", "wb")
+
+    def write(self, lines, texts):
+        for line, result in zip(lines, self.tokenizer.encode_batch([clean(text, self.canonicalize) for text in texts])):
+            assert len(result.ids) == self.context
+            self.out.write(struct.pack("<I", len(line)) + line + struct.pack("<I", sum(result.attention_mask)))
+            self.out.write(struct.pack(f"<{self.context}I", *result.ids))
+
+
 given = dict(argument.split("=", 1) for argument in sys.argv[4:])
 made = {name: Tokenizer.from_file(path) for name, path in given.items()}
 mapped = charsmap()
@@ -309,12 +346,16 @@ for name, tokenizer in made.items():
     tokenizer.no_padding()
     tokenizer.no_truncation()
     specials = [t.content for t in tokenizer.get_added_tokens_decoder().values()][:60]
+    service = Service(name, tokenizer) if name in SERVICES and count else None
     with open(folder / f"{name}.bin", "wb") as out:
         swept = list(sweep()) if count else []
         for start in range(0, count + len(swept), 1000):
             lines = [swept[i] if i < len(swept) else line(specials)
                      for i in range(start, min(start + 1000, count + len(swept)))]
-            encoded = tokenizer.encode_batch([text.decode("utf-8", "replace") for text in lines])
+            texts = [text.decode("utf-8", "replace") for text in lines]
+            if service:
+                service.write(lines, texts)
+            encoded = tokenizer.encode_batch(texts)
             for text, result in zip(lines, encoded):
                 skip = draw.random() < .5
                 decoded = tokenizer.decode(result.ids, skip_special_tokens=skip).encode()
