@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+
 static bool is_hex(const char *text, size_t length) {
   return text && strlen(text) == length && strspn(text, "0123456789abcdef") == length;
 }
@@ -91,8 +93,8 @@ static itg_status read_listing(itg_hub_listing *listing, const json_t *root, itg
 
 itg_status itg_hub_listing_read(itg_span json, itg_diagnostic *diagnostic, itg_hub_listing *out) {
   json_error_t error;
-  json_t *root = json_loadb(json.data ? (const char *)json.data : "", json.size, 0, &error);
-  if (!root) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, NULL, "the hub's answer is not JSON: %s", error.text);
+  json_t *root = itg_json_parse(json, 0, &error);
+  if (!root) ITG_FAIL(diagnostic, itg_json_status(&error), NULL, "the hub's answer is not JSON: %s", error.text);
   itg_hub_listing listing = {0};
   const itg_status status = read_listing(&listing, root, diagnostic);
   json_decref(root);

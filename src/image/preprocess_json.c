@@ -204,7 +204,7 @@ itg_status itg_preprocess_parse(itg_span json, const char *subject, itg_diagnost
              json.size, MAX_DESCRIPTION);
   json_error_t error;
   json_t *root = itg_json_parse(json, JSON_REJECT_DUPLICATES, &error);
-  if (!root) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, subject, "not JSON: %s (line %d)", error.text, error.line);
+  if (!root) ITG_FAIL(diagnostic, itg_json_status(&error), subject, "not JSON: %s (line %d)", error.text, error.line);
   if (itg_preprocess_is_clip_config(root)) {
     json_t *converted = NULL;
     const itg_status read = itg_preprocess_from_clip_config(root, subject, diagnostic, &converted);

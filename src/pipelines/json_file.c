@@ -16,7 +16,7 @@ itg_status itg_json_file_read(const char *path, itg_diagnostic *diagnostic, json
   json_error_t error;
   json_t *root = itg_json_parse(file.bytes, 0, &error);
   itg_mapped_file_close(&file);
-  if (!root) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, path, "not JSON: %s (line %d)", error.text, error.line);
+  if (!root) ITG_FAIL(diagnostic, itg_json_status(&error), path, "not JSON: %s (line %d)", error.text, error.line);
   if (!json_is_object(root)) {
     json_decref(root);
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, path, "holds no JSON object");

@@ -208,7 +208,7 @@ itg_status itg_recipe_parse(itg_span json, itg_diagnostic *diagnostic, itg_recip
   if (!root) {
     char where[48];
     snprintf(where, sizeof where, "line %d, column %d", error.line, error.column);
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, where, "the recipe is not JSON: %s (%s)", error.text, where);
+    ITG_FAIL(diagnostic, itg_json_status(&error), where, "the recipe is not JSON: %s (%s)", error.text, where);
   }
   itg_recipe recipe;
   itg_status status = itg_recipe_builtin("a8w8+s16", diagnostic, &recipe);

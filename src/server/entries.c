@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
+
 enum { MAX_ENTRIES_BYTES = 64 << 10 };
 
 static const char invalid[] = "Invalid request format.";
@@ -85,9 +87,14 @@ static bool read_tasks(json_t *root, itg_entries *out) {
 
 int itg_entries_parse(itg_span json, itg_immich_version version, char detail[ITG_DETAIL], itg_entries *out) {
   *out = (itg_entries){0};
-  json_t *root = json.size <= MAX_ENTRIES_BYTES ? json_loadb((const char *)json.data, json.size, 0, NULL) : NULL;
+  json_error_t error = {0};
+  json_t *root = json.size <= MAX_ENTRIES_BYTES ? itg_json_parse(json, 0, &error) : NULL;
   const bool good = read_tasks(root, out);
   json_decref(root);
+  if (!good && error.text[0] && itg_json_status(&error) == ITG_ERROR_MEMORY) {
+    snprintf(detail, ITG_DETAIL, "out of memory");
+    return 503;
+  }
   if (!good) {
     snprintf(detail, ITG_DETAIL, "%s", invalid);
     return 422;

@@ -29,7 +29,7 @@ typedef struct itg_entries {
   size_t task_count;
 } itg_entries;
 
-// Status of the HTTP answer: 0 when the entries are good, or 422 with `detail` filled.
+// Status of the HTTP answer: 0 when the entries are good, or 422 (503: no memory) with `detail` filled.
 // Unknown options are left alone; unknown tasks, types and wrong types of values are refused.
 enum { ITG_DETAIL = 256 };
 int itg_entries_parse(itg_span json, itg_immich_version version, char detail[ITG_DETAIL], itg_entries *out);

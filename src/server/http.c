@@ -236,7 +236,7 @@ static enum MHD_Result queue_answer(itg_http_request *request) {
   } else {
     MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
                               request->server->options.limits.idle_seconds);
-    response = MHD_create_response_from_buffer(request->answer_size, request->answer_body, MHD_RESPMEM_MUST_FREE);
+    response = MHD_create_response_from_buffer_with_free_callback(request->answer_size, request->answer_body, free);
     if (response) request->answer_body = NULL;
   }
   return response ? queue_response(request, response, request->status) : MHD_NO;

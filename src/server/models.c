@@ -169,7 +169,8 @@ static void request_compile(const itg_models *models, const itg_model_entry *ent
 }
 
 static itg_status load(itg_models *models, itg_model_entry *entry, itg_diagnostic *diagnostic) {
-  if (entry->failure.status != ITG_OK && itg_clock() - entry->failed_at < RETRY_SECONDS) {
+  const bool may_pass = entry->failure.status == ITG_ERROR_MEMORY; // Others may have given memory back since.
+  if (entry->failure.status != ITG_OK && !may_pass && itg_clock() - entry->failed_at < RETRY_SECONDS) {
     if (diagnostic) *diagnostic = entry->failure;
     return entry->failure.status;
   }

@@ -40,16 +40,19 @@ static itg_status open_float(const char *path, const char *const *shapes, size_t
 
 // ---- compiled files ----
 
-// The reason in the accuracy record of a file that was written although its result collapsed.
+// The reason in the accuracy record of a file that was written although its result collapsed. A record that cannot be read
+// vouches for nothing.
 static bool is_collapsed(const itg_model *model, char reason[ITG_NETWORK_TEXT]) {
   size_t size = 0;
   const char *text = itg_model_metadata(model, "accuracy", &size);
   json_t *record = text ? json_loadb(text, size, 0, NULL) : NULL;
-  const bool collapsed = json_is_true(json_object_get(record, "collapsed"));
+  const bool collapsed = (text && !record) || json_is_true(json_object_get(record, "collapsed"));
   const char *why = json_string_value(json_object_get(record, "reason"));
   if (collapsed)
     snprintf(reason, ITG_NETWORK_TEXT, "the compiled file lost what the model can do (%.150s)",
-             why ? why : "collapsed");
+             why      ? why
+             : record ? "collapsed"
+                      : "its accuracy record cannot be read");
   json_decref(record);
   return collapsed;
 }

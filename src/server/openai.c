@@ -183,6 +183,7 @@ static bool on_text(void *context, const char *text, size_t size) {
   }
   begin_stream(a);
   char *piece = strndup(text, size);
+  if (!piece) a->failed = true; // A stream with a hole in it must not end as if it were whole.
   if (!piece) return false;
   send_delta(a, piece, NULL);
   free(piece);

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/json.h"
 #include "base/status.h"
 
 #define FAIL_FIELD(field, ...) ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, field, __VA_ARGS__)
@@ -209,9 +210,9 @@ static itg_status read_messages(const json_t *root, const itg_image_limits *limi
 itg_status itg_openai_request_parse(itg_span body, const itg_image_limits *limits, itg_diagnostic *diagnostic,
                                     itg_openai_request *out) {
   json_error_t error;
-  out->json = json_loadb((const char *)body.data, body.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-  if (!out->json || !json_is_object(out->json))
-    FAIL_FIELD("body", "the body is no JSON object: %s", out->json ? "another value" : error.text);
+  out->json = itg_json_parse(body, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+  if (!out->json) ITG_FAIL(diagnostic, itg_json_status(&error), "body", "the body is no JSON object: %s", error.text);
+  if (!json_is_object(out->json)) FAIL_FIELD("body", "the body is no JSON object: another value");
   const json_t *model = json_object_get(out->json, "model");
   if (json_is_string(model)) {
     out->model = strdup(json_string_value(model));

@@ -290,7 +290,8 @@ static itg_status read_config(const json_t *root, itg_language_config *config, i
 itg_status itg_language_config_parse(itg_span json, itg_diagnostic *diagnostic, itg_language_config *out) {
   json_error_t error;
   json_t *root = itg_json_parse(json, JSON_REJECT_DUPLICATES, &error);
-  if (!root) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "language", "the language description is not JSON: %s", error.text);
+  if (!root)
+    ITG_FAIL(diagnostic, itg_json_status(&error), "language", "the language description is not JSON: %s", error.text);
   itg_language_config config;
   itg_language_config_init(&config);
   const itg_status status = read_config(root, &config, diagnostic);

@@ -72,11 +72,9 @@ itg_status itg_tokenizer_open(itg_span json, itg_diagnostic *diagnostic, itg_tok
     ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, "tokenizer.json", "%zu bytes; at most %zu are read", json.size,
              ITG_TOKENIZER_MAX_FILE);
   json_t *root = itg_json_parse(json, JSON_ALLOW_NUL, &error);
-  if (!root) {
-    if (json_error_code(&error) == json_error_out_of_memory)
-      ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "out of memory");
-    ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "tokenizer.json", "not JSON: %.160s (line %d)", error.text, error.line);
-  }
+  if (!root)
+    ITG_FAIL(diagnostic, itg_json_status(&error), "tokenizer.json", "not JSON: %.160s (line %d)", error.text,
+             error.line);
   itg_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
   itg_status status = tokenizer ? read_all(root, diagnostic, tokenizer)
                                 : itg_fail(diagnostic, ITG_ERROR_MEMORY, NULL, __FILE__, __LINE__, "out of memory");

@@ -2,9 +2,34 @@
 #include "text/model.h"
 
 #include <float.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "text/unicode.h"
+
+// Hugging Face's library reads its file with serde_json (crates.io/crates/serde_json, without the feature "float_roundtrip"):
+// the digits as one whole number, rounded, times or over a power of ten, rounded again. That may be the neighbour of the number
+// that is written, and between segmentations that tie but for rounding it decides. The digits are the shortest ones that
+// stand for the number, as every writer of such files gives them.
+static double read_score(const json_t *score) {
+  const double value = json_number_value(score);
+  if (json_is_integer(score) || value == 0 || !isfinite(value)) return value;
+  char text[40];
+  int precision = 1;
+  do snprintf(text, sizeof text, "%.*e", precision - 1, value);
+  while (strtod(text, NULL) != value && precision++ < 17);
+  uint64_t digits = 0;
+  const char *at = text;
+  for (; *at != 'e'; at++)
+    if (*at >= '0' && *at <= '9') digits = digits * 10 + (uint64_t)(*at - '0');
+  const long exponent = strtol(at + 1, NULL, 10) - (precision - 1);
+  if (labs(exponent) > 300) return value;
+  const double magnitude =
+      exponent < 0 ? (double)digits / pow(10, (double)-exponent) : (double)digits * pow(10, (double)exponent);
+  return value < 0 ? -magnitude : magnitude;
+}
 
 itg_status itg_unigram_read(const json_t *json, itg_diagnostic *diagnostic, itg_text_model *model) {
   static const char where[] = "model Unigram";
@@ -29,7 +54,7 @@ itg_status itg_unigram_read(const json_t *json, itg_diagnostic *diagnostic, itg_
                where, id);
     // The last of equal tokens counts, as in the reference.
     ITG_TRY(itg_vocabulary_add(&model->vocabulary, itg_json_span(token), (int64_t)id, true, diagnostic));
-    model->scores[id] = json_number_value(score);
+    model->scores[id] = read_score(score);
     if (model->scores[id] < lowest) lowest = model->scores[id];
   }
   model->unknown_score = lowest - 10; // SentencePiece's penalty.

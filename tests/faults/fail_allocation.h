@@ -37,6 +37,8 @@ void *__real_realloc(void *memory, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 int __real_posix_memalign(void **memory, size_t alignment, size_t size);
 char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
+char *__real_realpath(const char *path, char *resolved);
 void __real_free(void *memory);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
@@ -44,6 +46,8 @@ void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
+char *__wrap_realpath(const char *path, char *resolved);
 void __wrap_free(void *memory);
 
 void *__wrap_malloc(size_t size) { return fail_now() ? NULL : fail_counted(__real_malloc(size)); }
@@ -63,6 +67,15 @@ int __wrap_posix_memalign(void **memory, size_t alignment, size_t size) {
   return error;
 }
 char *__wrap_strdup(const char *text) { return fail_now() ? NULL : fail_counted(__real_strdup(text)); }
+char *__wrap_strndup(const char *text, size_t size) {
+  return fail_now() ? NULL : fail_counted(__real_strndup(text, size));
+}
+char *__wrap_realpath(const char *path, char *resolved) {
+  if (resolved) return __real_realpath(path, resolved);
+  if (!fail_now()) return fail_counted(__real_realpath(path, NULL));
+  errno = ENOMEM;
+  return NULL;
+}
 void __wrap_free(void *memory) {
   if (memory) atomic_fetch_sub(&fail_live, 1);
   __real_free(memory);

@@ -311,11 +311,11 @@ def clean(text, canonicalize):
 
 
 class Service:
-    def __init__(self, name, tokenizer):
+    def __init__(self, name):
         pad, self.context, self.canonicalize = SERVICES[name]
         place = folder / "service" / name / "textual"
         place.mkdir(parents=True)
-        self.tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        self.tokenizer = Tokenizer.from_file(str(folder / f"{name}.json"))
         (place / "tokenizer.json").write_text((folder / f"{name}.json").read_text("utf-8"), "utf-8")
         (place / "tokenizer_config.json").write_text(json.dumps({"pad_token": pad}))
         kwargs = {"tokenizer_kwargs": {"clean": "canonicalize"}} if self.canonicalize else {}
@@ -343,10 +343,11 @@ for name, make in {"clip": clip, "gemma": gemma, "llama": llama, "llama3": llama
 for name, tokenizer in made.items():
     (folder / f"{name}.json").write_text(pathlib.Path(given[name]).read_text("utf-8") if name in given
                                          else tokenizer.to_str(), "utf-8")
+    tokenizer = Tokenizer.from_file(str(folder / f"{name}.json"))  # Reading rounds scores: the trained one splits otherwise.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     specials = [t.content for t in tokenizer.get_added_tokens_decoder().values()][:60]
-    service = Service(name, tokenizer) if name in SERVICES and count else None
+    service = Service(name) if name in SERVICES and count else None
     with open(folder / f"{name}.bin", "wb") as out:
         swept = list(sweep()) if count else []
         for start in range(0, count + len(swept), 1000):
