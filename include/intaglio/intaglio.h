@@ -11,7 +11,9 @@
 //   itg_session_destroy(session);
 //   itg_model_close(model);
 //
-// A model is immutable after open: any number of threads may share it, each with a session of its own.
+// A model is immutable after open: any number of threads may share it, each with a session of its own. Sessions on an NPU share the
+// device: their runs wait for each other in the order they came. The first such session sets ADSP_LIBRARY_PATH for the process when
+// it is not set and DSP files are found beside the vendor's library or in the usual folders.
 // Running does no allocation, no floating point and no input or output; conversion from and to float happens in
 // set_input and get_output.
 #ifndef INTAGLIO_INTAGLIO_H
@@ -108,6 +110,9 @@ typedef struct itg_session_options {
       *backend;       // "cpu" (default when NULL) or "qnn": the vendor's library, with the context that the file holds.
   const char *target; // "qnn": which of the file's contexts ("qcs6490"); NULL when it holds one only.
   const char *qnn_directory; // "qnn": folder of the vendor's library; NULL: searched.
+  // "qnn": what the session asks of the NPU's clocks while it is open: "burst", "high", "balanced" (default when NULL),
+  // "power-saver", "low-power", or "default" to ask nothing. Simulators have no clocks.
+  const char *npu_performance;
 } itg_session_options;
 
 ITG_API void itg_session_options_default(itg_session_options *options);
@@ -126,7 +131,8 @@ ITG_API ITG_MUST_USE itg_status itg_session_set_input(itg_session *session, size
 // Copies codes of the input's own dtype; `size` in bytes.
 ITG_API ITG_MUST_USE itg_status itg_session_set_input_codes(itg_session *session, size_t index, const void *codes,
                                                             size_t size, itg_diagnostic *diagnostic);
-// Runs all steps. Inputs keep their values. Errors: ARGUMENT when an input was never set.
+// Runs all steps. Inputs keep their values. Errors: ARGUMENT when an input was never set; EXECUTION when an accelerator failed
+// (its code and words are in the message): the model is fine, and a session on the CPU can answer instead.
 ITG_API ITG_MUST_USE itg_status itg_session_run(itg_session *session, itg_diagnostic *diagnostic);
 // Outputs stay valid until the next run.
 ITG_API ITG_MUST_USE itg_status itg_session_get_output(const itg_session *session, size_t index, float *values,

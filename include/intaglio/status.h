@@ -36,6 +36,7 @@ typedef enum itg_status {
   ITG_ERROR_QUANTIZATION = 22, // Encodings break a rule, a bound could not be proven, or the result collapsed.
   ITG_ERROR_DEVICE = 30,       // The accelerator or its library failed.
   ITG_ERROR_TIMEOUT = 31,      // A time limit was reached.
+  ITG_ERROR_EXECUTION = 32,    // The accelerator failed during a run. The model is fine: a CPU session can compute it.
   ITG_ERROR_INTERNAL = 99,     // A bug of ours.
 } itg_status;
 

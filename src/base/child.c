@@ -41,7 +41,9 @@ static void run_child(itg_child_work work, void *context, const itg_child_limits
   const size_t memory = inherited_bytes() + limits->memory_bytes;
   if (limits->memory_bytes) setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-  signal(SIGINT, SIG_DFL);
+  // A handler of the program's would hide a crash, or go on with what is the parent's.
+  static const int signals[] = {SIGINT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+  for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
   const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing >= 0) {
     dup2(nothing, STDOUT_FILENO);
@@ -88,8 +90,10 @@ itg_status itg_child_run(const char *name, const char *remedy, itg_child_work wo
                          const itg_child_limits *limits, itg_diagnostic *diagnostic, itg_child_result *out) {
   const int file = memfd_create("intaglio-child", MFD_CLOEXEC);
   if (file < 0) ITG_FAIL(diagnostic, ITG_ERROR_IO, NULL, "cannot create a memory file: %s", strerror(errno));
+  if (limits->before_fork) limits->before_fork();
   const pid_t pid = fork();
   if (pid == 0) run_child(work, context, limits, file);
+  if (limits->after_fork) limits->after_fork();
   if (pid < 0) {
     close(file);
     ITG_FAIL(diagnostic, ITG_ERROR_MEMORY, NULL, "cannot start a process for %s: %s", name, strerror(errno));

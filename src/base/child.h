@@ -12,6 +12,8 @@
 typedef struct itg_child_limits {
   int seconds;         // Then the child is killed.
   size_t memory_bytes; // Of address space beyond what it inherits; 0: no limit.
+  // Called right before the fork, and after it in this process; NULL: nothing. For locks that the child must not find held.
+  void (*before_fork)(void), (*after_fork)(void);
 } itg_child_limits;
 
 // Runs in the child, which has a copy of everything. Writes its result to `file` (itg_write_descriptor) and says whether that

@@ -57,6 +57,7 @@ const char *itg_status_name(itg_status status) {
   case ITG_ERROR_QUANTIZATION: return "quantization";
   case ITG_ERROR_DEVICE: return "device";
   case ITG_ERROR_TIMEOUT: return "timeout";
+  case ITG_ERROR_EXECUTION: return "execution";
   case ITG_ERROR_INTERNAL: return "internal";
   }
   return "unknown";

@@ -22,7 +22,8 @@ static int exit_code_of(itg_status status) {
   case ITG_ERROR_SHAPE: return CLI_UNSUPPORTED;
   case ITG_ERROR_QUANTIZATION: return CLI_BELOW;
   case ITG_ERROR_DEVICE:
-  case ITG_ERROR_TIMEOUT: return CLI_DEVICE;
+  case ITG_ERROR_TIMEOUT:
+  case ITG_ERROR_EXECUTION: return CLI_DEVICE;
   case ITG_ERROR_INTERNAL: break;
   }
   return CLI_INTERNAL;

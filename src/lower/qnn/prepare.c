@@ -151,11 +151,16 @@ itg_status itg_qnn_prepare(const itg_graph *graph, const itg_target *target, con
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, graph->name, "only legalized graphs can be prepared for the NPU");
   itg_qnn_library library;
   ITG_TRY(itg_qnn_library_open(options->directory, "libQnnHtp.so", target, diagnostic, &library));
+  itg_status status = itg_qnn_library_require(&library, ITG_QNN_TO_PREPARE, diagnostic);
+  if (status != ITG_OK) {
+    itg_qnn_library_close(&library);
+    return status;
+  }
   itg_qnn_builder builder = {.library = &library, .target = target, .source = graph, .diagnostic = diagnostic};
   itg_qnn_blob blob = {0};
   itg_qnn_handle context = NULL;
-  itg_status status = itg_qnn_check(library.functions->context_create(library.backend, library.device, NULL, &context),
-                                    "contextCreate", target->name, diagnostic);
+  status = itg_qnn_check(library.functions->context_create(library.backend, library.device, NULL, &context),
+                         "contextCreate", target->name, diagnostic);
   if (status == ITG_OK) status = build(&builder, context, options, &blob);
   if (context) library.functions->context_free(context, NULL);
   itg_map_free(&builder.tensors);

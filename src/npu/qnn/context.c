@@ -51,13 +51,14 @@ struct itg_qnn_context {
   itg_qnn_handle context, graph;
   uint32_t input_count, output_count;
   size_t *bytes;           // [inputs, outputs]
-  itg_qnn_tensor *tensors; // [inputs, outputs]
+  itg_qnn_tensor *tensors; // [inputs, outputs]; a registered one keeps its handle.
 };
 
 itg_status itg_qnn_context_open(const itg_qnn_library *library, const void *blob, size_t size, const char *graph_name,
                                 const itg_qnn_port *inputs, uint32_t input_count, const itg_qnn_port *outputs,
                                 uint32_t output_count, itg_diagnostic *diagnostic, itg_qnn_context **out) {
   const itg_qnn_functions *f = library->functions;
+  ITG_TRY(itg_qnn_library_require(library, ITG_QNN_TO_RUN, diagnostic));
   itg_qnn_context *c = calloc(1, sizeof *c);
   ITG_TRY_MEMORY(c, diagnostic);
   const size_t count = (size_t)input_count + output_count;
@@ -90,9 +91,29 @@ itg_status itg_qnn_context_open(const itg_qnn_library *library, const void *blob
   return ITG_OK;
 }
 
+bool itg_qnn_context_share(itg_qnn_context *context, uint32_t index, int file, uint32_t rank, const uint32_t *dims) {
+  const itg_qnn_functions *f = context->library->functions;
+  itg_qnn_tensor_v1 *tensor = &context->tensors[index].v1;
+  if (!f->memory_register || !f->memory_deregister) return false;
+  const itg_qnn_memory_descriptor descriptor = {.shape = {rank, (uint32_t *)dims, NULL},
+                                                .data_type = tensor->data_type,
+                                                .type = ITG_QNN_MEMORY_FILE,
+                                                .file = file};
+  itg_qnn_handle handle = NULL;
+  if (f->memory_register(context->context, &descriptor, 1, &handle) != 0 || !handle) return false;
+  tensor->memory_type = ITG_QNN_MEMORY_REGISTERED;
+  tensor->memory = handle;
+  return true;
+}
+
 void itg_qnn_context_close(itg_qnn_context *context) {
   if (!context) return;
-  if (context->context) context->library->functions->context_free(context->context, NULL);
+  const itg_qnn_functions *f = context->library->functions;
+  for (size_t i = 0; context->tensors && i < (size_t)context->input_count + context->output_count; i++) {
+    if (context->tensors[i].v1.memory_type == ITG_QNN_MEMORY_REGISTERED)
+      f->memory_deregister(&context->tensors[i].v1.memory, 1);
+  }
+  if (context->context) f->context_free(context->context, NULL);
   free(context->bytes);
   free(context->tensors);
   free(context);
@@ -126,6 +147,7 @@ itg_status itg_qnn_context_run(itg_qnn_context *context, const void *const *inpu
   const itg_qnn_functions *f = context->library->functions;
   for (uint32_t i = 0; i < context->input_count + context->output_count; i++) {
     const bool is_input = i < context->input_count;
+    if (context->tensors[i].v1.memory_type == ITG_QNN_MEMORY_REGISTERED) continue;
     if (context->bytes[i] > UINT32_MAX) ITG_FAIL(diagnostic, ITG_ERROR_LIMIT, NULL, "a tensor has 4 GiB or more");
     context->tensors[i].v1.buffer.data = is_input ? (void *)inputs[i] : outputs[i - context->input_count];
     context->tensors[i].v1.buffer.size = (uint32_t)context->bytes[i];
@@ -133,6 +155,7 @@ itg_status itg_qnn_context_run(itg_qnn_context *context, const void *const *inpu
   itg_qnn_handle events = NULL;
   if (profile) {
     *profile = (itg_qnn_run_profile){0};
+    ITG_TRY(itg_qnn_library_require(context->library, ITG_QNN_TO_PROFILE, diagnostic));
     ITG_TRY(itg_qnn_check(f->profile_create(context->library->backend, ITG_QNN_PROFILE_DETAILED, &events),
                           "profileCreate", NULL, diagnostic));
   }
@@ -143,5 +166,5 @@ itg_status itg_qnn_context_run(itg_qnn_context *context, const void *const *inpu
     read_events(f, events, profile);
     f->profile_free(events);
   }
-  return itg_qnn_check(error, "graphExecute", NULL, diagnostic);
+  return itg_qnn_check_run(error, "graphExecute", NULL, diagnostic);
 }

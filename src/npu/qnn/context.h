@@ -43,7 +43,12 @@ ITG_MUST_USE itg_status itg_qnn_context_open(const itg_qnn_library *library, con
                                              const itg_qnn_port *outputs, uint32_t output_count,
                                              itg_diagnostic *diagnostic, itg_qnn_context **out);
 void itg_qnn_context_close(itg_qnn_context *context); // NULL is allowed.
-// Runs once. inputs[i], outputs[i]: codes, as many bytes as the port says. `profile` may be NULL.
+// Registers shared memory (shared_memory.h), as large as the port, for port `index` (inputs, then outputs): runs then use it and
+// ignore the pointer they are given. The memory must outlive the context. False when the library does not take it; runs then
+// copy, as without this call.
+bool itg_qnn_context_share(itg_qnn_context *context, uint32_t index, int file, uint32_t rank, const uint32_t *dims);
+// Runs once. inputs[i], outputs[i]: codes, as many bytes as the port says. `profile` may be NULL. Errors: EXECUTION (with the
+// library's code and words), DEVICE (it cannot profile), LIMIT.
 ITG_MUST_USE itg_status itg_qnn_context_run(itg_qnn_context *context, const void *const *inputs, void *const *outputs,
                                             itg_qnn_run_profile *profile, itg_diagnostic *diagnostic);
 

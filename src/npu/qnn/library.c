@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "npu/qnn/codes.h"
+#include "npu/qnn/dsp_path.h"
 
 #if defined(__aarch64__) && defined(__ANDROID__)
 #define PLATFORM "aarch64-android"
@@ -104,12 +107,26 @@ void itg_qnn_take_log(char *text, size_t size) {
   pthread_mutex_unlock(&vendor_log.lock);
 }
 
-itg_status itg_qnn_check(itg_qnn_error error, const char *call, const char *subject, itg_diagnostic *diagnostic) {
-  if (error == 0) return ITG_OK;
-  char words[256];
+static itg_status refuse(itg_qnn_error error, itg_status status, const char *call, const char *subject,
+                         itg_diagnostic *diagnostic) {
+  char words[130], node[64];
   itg_qnn_take_log(words, sizeof words);
-  ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, subject, "the QNN library refused %s (code %u)%s%s", call,
-           (unsigned)(error & 0xffff), words[0] ? ": " : "", words);
+  const itg_qnn_code code = itg_qnn_code_find(error);
+  const unsigned number = (unsigned)(error & 0xffff);
+  if (itg_qnn_closed_node("", node, sizeof node))
+    ITG_FAIL(diagnostic, status, subject,
+             "the QNN library refused %s (code %u, %s)%s%s; this user may not open %s: run intaglio doctor", call,
+             number, code.name, words[0] ? ": " : "", words, node);
+  ITG_FAIL(diagnostic, status, subject, "the QNN library refused %s (code %u, %s)%s%s; %s", call, number, code.name,
+           words[0] ? ": " : "", words, code.next_step);
+}
+
+itg_status itg_qnn_check(itg_qnn_error error, const char *call, const char *subject, itg_diagnostic *diagnostic) {
+  return error == 0 ? ITG_OK : refuse(error, ITG_ERROR_DEVICE, call, subject, diagnostic);
+}
+
+itg_status itg_qnn_check_run(itg_qnn_error error, const char *call, const char *subject, itg_diagnostic *diagnostic) {
+  return error == 0 ? ITG_OK : refuse(error, ITG_ERROR_EXECUTION, call, subject, diagnostic);
 }
 
 // A file that dlopen can map without faulting or waiting: regular, ELF, and as long as its section table says. A truncated
@@ -150,7 +167,13 @@ itg_status itg_qnn_shared_object_open(const char *directory, const char *file, i
     if (words) snprintf(reason, sizeof reason, "%s", words);
   }
   free(folders);
-  if (library->handle) return ITG_OK;
+  if (library->handle) {
+    struct link_map *map = NULL; // The whole path, also of what the loader found.
+    if (dlinfo(library->handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] &&
+        strlen(map->l_name) < sizeof library->path)
+      snprintf(library->path, sizeof library->path, "%s", map->l_name);
+    return ITG_OK;
+  }
   ITG_FAIL(
       diagnostic, ITG_ERROR_DEVICE, file,
       "not found or not loadable (%s); give --qnn-dir, set INTAGLIO_QNN_DIR or QNN_SDK_ROOT, or install the Python "
@@ -158,7 +181,7 @@ itg_status itg_qnn_shared_object_open(const char *directory, const char *file, i
       reason);
 }
 
-static itg_status choose_provider(itg_qnn_library *library, const char *file, itg_diagnostic *diagnostic) {
+static itg_status choose_provider(itg_qnn_library *library, itg_diagnostic *diagnostic) {
   itg_qnn_get_providers get = NULL;
   void *symbol = dlsym(library->handle, "QnnInterface_getProviders");
   memcpy(&get, &symbol, sizeof get); // ISO C has no cast from an object pointer to a function pointer.
@@ -179,9 +202,50 @@ static itg_status choose_provider(itg_qnn_library *library, const char *file, it
              "its core API is %u.%u.%u; Intaglio needs 2.%d (QAIRT 2.29) or newer of major version 2",
              newest->core.major, newest->core.minor, newest->core.patch, ITG_QNN_MIN_CORE_MINOR);
   }
-  if (!newest->functions.backend_create || !newest->functions.log_create || !newest->functions.graph_create)
-    ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, file, "the QNN library lacks functions that every backend has");
   library->functions = &newest->functions;
+  return itg_qnn_library_require(library, ITG_QNN_TO_OPEN, diagnostic);
+}
+
+itg_status itg_qnn_library_require(const itg_qnn_library *library, itg_qnn_purpose purpose,
+                                   itg_diagnostic *diagnostic) {
+#define REQUIRED(member, name, purposes) \
+  { offsetof(itg_qnn_functions, member), name, purposes }
+  static const struct {
+    size_t at;
+    const char *name;
+    int purposes;
+  } required[] = {
+      REQUIRED(backend_create, "backendCreate", ITG_QNN_TO_OPEN),
+      REQUIRED(backend_free, "backendFree", ITG_QNN_TO_OPEN),
+      REQUIRED(log_create, "logCreate", ITG_QNN_TO_OPEN),
+      REQUIRED(log_free, "logFree", ITG_QNN_TO_OPEN),
+      REQUIRED(context_free, "contextFree", ITG_QNN_TO_RUN | ITG_QNN_TO_PREPARE),
+      REQUIRED(context_create_from_binary, "contextCreateFromBinary", ITG_QNN_TO_RUN),
+      REQUIRED(graph_retrieve, "graphRetrieve", ITG_QNN_TO_RUN),
+      REQUIRED(graph_execute, "graphExecute", ITG_QNN_TO_RUN),
+      REQUIRED(profile_create, "profileCreate", ITG_QNN_TO_PROFILE),
+      REQUIRED(profile_get_events, "profileGetEvents", ITG_QNN_TO_PROFILE),
+      REQUIRED(profile_get_sub_events, "profileGetSubEvents", ITG_QNN_TO_PROFILE),
+      REQUIRED(profile_get_event_data, "profileGetEventData", ITG_QNN_TO_PROFILE),
+      REQUIRED(profile_free, "profileFree", ITG_QNN_TO_PROFILE),
+      REQUIRED(backend_validate_op, "backendValidateOpConfig", ITG_QNN_TO_PREPARE),
+      REQUIRED(context_create, "contextCreate", ITG_QNN_TO_PREPARE),
+      REQUIRED(context_get_binary_size, "contextGetBinarySize", ITG_QNN_TO_PREPARE),
+      REQUIRED(context_get_binary, "contextGetBinary", ITG_QNN_TO_PREPARE),
+      REQUIRED(graph_create, "graphCreate", ITG_QNN_TO_PREPARE),
+      REQUIRED(graph_add_node, "graphAddNode", ITG_QNN_TO_PREPARE),
+      REQUIRED(graph_finalize, "graphFinalize", ITG_QNN_TO_PREPARE),
+      REQUIRED(tensor_create_graph_tensor, "tensorCreateGraphTensor", ITG_QNN_TO_PREPARE),
+  };
+#undef REQUIRED
+  for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+    void *function;
+    memcpy(&function, (const char *)library->functions + required[i].at, sizeof function);
+    if (!function && (required[i].purposes & (int)purpose))
+      ITG_FAIL(diagnostic, ITG_ERROR_DEVICE, library->path,
+               "the QNN library lacks the function %s; it is incomplete or of another kind: choose one with --qnn-dir",
+               required[i].name);
+  }
   return ITG_OK;
 }
 
@@ -193,8 +257,7 @@ static itg_status create_device(itg_qnn_library *library, const itg_target *targ
   const itg_qnn_config *configs[] = {&config, NULL};
   if (target) soc.value_at_4 = soc.value_at_8 = target->soc_model;
   return itg_qnn_check(library->functions->device_create(library->log, target ? configs : NULL, &library->device),
-                       "deviceCreate (does this library know the SoC?)", target ? target->name : library->path,
-                       diagnostic);
+                       "deviceCreate", target ? target->name : library->path, diagnostic);
 }
 
 // The vendor's code prints a line to standard output when it starts; that stream belongs to our caller. The descriptor is
@@ -219,7 +282,8 @@ itg_status itg_qnn_library_open(const char *directory, const char *file, const i
   itg_qnn_library library = {0};
   const int saved = silence_stdout();
   itg_status status = itg_qnn_shared_object_open(directory, file, diagnostic, &library);
-  if (status == ITG_OK) status = choose_provider(&library, file, diagnostic);
+  if (status == ITG_OK) status = choose_provider(&library, diagnostic);
+  if (status == ITG_OK) itg_qnn_set_dsp_path(library.path);
   if (status == ITG_OK)
     status = itg_qnn_check(library.functions->log_create(on_log, ITG_QNN_LOG_WARN, &library.log), "logCreate", file,
                            diagnostic);

@@ -26,19 +26,33 @@ size_t itg_qnn_search_path(const char *directory, char (*folders)[512], size_t c
 ITG_MUST_USE itg_status itg_qnn_shared_object_open(const char *directory, const char *file, itg_diagnostic *diagnostic,
                                                    itg_qnn_library *library);
 // Opens `file` ("libQnnHtp.so", "libQnnSaver.so") and creates log, backend and, for `target` (may be NULL), a device set to
-// that SoC (on x86-64; on a board the hardware decides). Errors: DEVICE (not found: lists where it was looked for; no entry
+// that SoC (on x86-64; on a board the hardware decides). Sets ADSP_LIBRARY_PATH (dsp_path.h). Errors: DEVICE (not found: lists where it was looked for; no entry
 // point; the vendor's own words), VERSION (core API too old or of another major).
 ITG_MUST_USE itg_status itg_qnn_library_open(const char *directory, const char *file, const itg_target *target,
                                              itg_diagnostic *diagnostic, itg_qnn_library *out);
 // Frees device, backend and log. The shared object stays loaded: some versions hang when unloaded.
 void itg_qnn_library_close(itg_qnn_library *library);
 
+// What a library is wanted for, and so which functions it must have.
+typedef enum itg_qnn_purpose {
+  ITG_QNN_TO_OPEN = 1,
+  ITG_QNN_TO_RUN = 2,
+  ITG_QNN_TO_PROFILE = 4,
+  ITG_QNN_TO_PREPARE = 8,
+} itg_qnn_purpose;
+// DEVICE, with the function's name, when one is missing. What opening needs was checked by itg_qnn_library_open.
+ITG_MUST_USE itg_status itg_qnn_library_require(const itg_qnn_library *library, itg_qnn_purpose purpose,
+                                                itg_diagnostic *diagnostic);
+
 // The newest error lines that the vendor's library logged since the last call, joined by " | " (empty when there are none).
 // The vendor's callback has no context pointer, so the lines of all libraries of the process come here; thread-safe.
 void itg_qnn_take_log(char *text, size_t size);
 
-// Raises ITG_ERROR_DEVICE with the vendor's code and words when `error` is not 0.
+// Raises ITG_ERROR_DEVICE with the vendor's code, its name and words, and the next step, when `error` is not 0.
 ITG_MUST_USE itg_status itg_qnn_check(itg_qnn_error error, const char *call, const char *subject,
                                       itg_diagnostic *diagnostic);
+// The same with ITG_ERROR_EXECUTION, for calls that run a loaded graph.
+ITG_MUST_USE itg_status itg_qnn_check_run(itg_qnn_error error, const char *call, const char *subject,
+                                          itg_diagnostic *diagnostic);
 
 #endif

@@ -81,7 +81,7 @@ typedef struct itg_qnn_tensor_v1 {
   itg_qnn_quantization quantization;
   uint32_t rank;
   uint32_t *dims;
-  uint32_t memory_type; // 0: raw buffer, 1: registered handle
+  uint32_t memory_type; // ITG_QNN_MEMORY_RAW: buffer, _REGISTERED: memory
   union {
     itg_qnn_buffer buffer;
     itg_qnn_handle memory;
@@ -167,6 +167,50 @@ typedef struct itg_qnn_event {
   const char *identifier;
 } itg_qnn_event;
 
+// Memory that both sides of FastRPC see, registered with a context for one tensor.
+enum { ITG_QNN_MEMORY_RAW = 0, ITG_QNN_MEMORY_REGISTERED = 1 };
+enum { ITG_QNN_MEMORY_FILE = 1 }; // Type of a descriptor: rpcmem's file descriptor.
+typedef struct itg_qnn_memory_descriptor {
+  struct {
+    uint32_t rank;
+    uint32_t *dims;
+    const char *config; // NULL
+  } shape;
+  uint32_t data_type;
+  uint32_t type;
+  union {
+    int file;
+    char size[16];
+  };
+} itg_qnn_memory_descriptor;
+
+// HTP performance infrastructure: votes for clocks and sleep, each belonging to a power configuration.
+enum { ITG_QNN_INFRASTRUCTURE_PERFORMANCE = 0 };
+enum { ITG_QNN_POWER_CLOCKS = 1, ITG_QNN_POWER_RPC_LATENCY = 2, ITG_QNN_POWER_RPC_POLLING = 3 };
+typedef struct itg_qnn_power_config {
+  uint32_t option;
+  union {
+    struct {
+      uint32_t id;
+      uint32_t set_scaling, scaling; // Whether the DSP scales clocks by itself.
+      uint32_t power_mode;
+      uint32_t set_latency, latency_microseconds;
+      uint32_t set_sleep_disable, sleep_disable;
+      uint32_t set_bus, bus_min, bus_target, bus_max; // Voltage corners.
+      uint32_t set_core, core_min, core_target, core_max;
+    } clocks;
+    uint32_t microseconds;
+  };
+} itg_qnn_power_config;
+
+typedef struct itg_qnn_infrastructure {
+  uint32_t type;
+  itg_qnn_error (*create_power_config)(uint32_t device, uint32_t core, uint32_t *id);
+  itg_qnn_error (*destroy_power_config)(uint32_t id);
+  itg_qnn_error (*set_power_config)(uint32_t id, const itg_qnn_power_config **configs);
+  void *set_memory_config;
+} itg_qnn_infrastructure;
+
 typedef void (*itg_qnn_log_callback)(const char *format, int level, uint64_t timestamp, va_list arguments);
 
 // The function table, up to the last slot used. `unused` keeps the order visible; the numbers are slot numbers.
@@ -212,8 +256,11 @@ typedef struct itg_qnn_functions {
   itg_qnn_error (*profile_get_event_data)(uint64_t event, itg_qnn_event *data); // 32
   void *profile_get_extended_event_data;
   itg_qnn_error (*profile_free)(itg_qnn_handle profile); // 34
-  void *memory_register, *memory_deregister;
-  void *device_get_platform_info, *device_free_platform_info, *device_get_infrastructure;
+  itg_qnn_error (*memory_register)(itg_qnn_handle context, const itg_qnn_memory_descriptor *descriptors, uint32_t count,
+                                   itg_qnn_handle *handles); // 35
+  itg_qnn_error (*memory_deregister)(const itg_qnn_handle *handles, uint32_t count);
+  void *device_get_platform_info, *device_free_platform_info;
+  itg_qnn_error (*device_get_infrastructure)(const itg_qnn_infrastructure **infrastructure);           // 39
   itg_qnn_error (*device_create)(itg_qnn_handle log, const itg_qnn_config **, itg_qnn_handle *device); // 40
   void *device_set_config, *device_get_info;
   itg_qnn_error (*device_free)(itg_qnn_handle device); // 43
@@ -276,6 +323,13 @@ ITG_QNN_SIZE(itg_qnn_htp_graph_config, 56);
 ITG_QNN_AT(itg_qnn_htp_graph_config, optimization, 8);
 ITG_QNN_AT(itg_qnn_htp_device_config, value_at_8, 8);
 ITG_QNN_SIZE(itg_qnn_event, 24);
+ITG_QNN_SIZE(itg_qnn_memory_descriptor, 48);
+ITG_QNN_AT(itg_qnn_memory_descriptor, data_type, 24);
+ITG_QNN_AT(itg_qnn_memory_descriptor, file, 32);
+ITG_QNN_SIZE(itg_qnn_power_config, 68);
+ITG_QNN_AT(itg_qnn_power_config, clocks, 4);
+ITG_QNN_SIZE(itg_qnn_infrastructure, 40);
+ITG_QNN_AT(itg_qnn_infrastructure, create_power_config, 8);
 ITG_QNN_SIZE(itg_qnn_functions, 48 * 8);
 #define ITG_QNN_SLOT(member, slot) ITG_QNN_AT(itg_qnn_functions, member, (slot)*8)
 ITG_QNN_SLOT(backend_create, 1);
@@ -300,6 +354,9 @@ ITG_QNN_SLOT(profile_get_events, 30);
 ITG_QNN_SLOT(profile_get_sub_events, 31);
 ITG_QNN_SLOT(profile_get_event_data, 32);
 ITG_QNN_SLOT(profile_free, 34);
+ITG_QNN_SLOT(memory_register, 35);
+ITG_QNN_SLOT(memory_deregister, 36);
+ITG_QNN_SLOT(device_get_infrastructure, 39);
 ITG_QNN_SLOT(device_create, 40);
 ITG_QNN_SLOT(device_free, 43);
 ITG_QNN_AT(itg_qnn_provider, name, 8);

@@ -3,12 +3,23 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/child.h"
+#include "npu/qnn/device.h"
 
-enum { TRIAL_SECONDS = 120, REMEMBERED = 256 };
+// A simulated run may take minutes: one that is still going after RUN_SECONDS has not crashed, and counts as passed. On hardware a
+// run takes milliseconds, and one of RUN_SECONDS hangs.
+enum { TRIAL_SECONDS = 120, RUN_SECONDS = 10, REMEMBERED = 256 };
+#if defined(__x86_64__)
+enum { IS_SIMULATED = 1 };
+#else
+enum { IS_SIMULATED = 0 };
+#endif
 #define TRIAL_MEMORY ((size_t)16 << 30)
 
 typedef struct trial {
@@ -120,7 +131,53 @@ static itg_status check_ports(const trial *t, itg_diagnostic *diagnostic) {
 
 // ---- in the child ----
 
-static itg_status load(const trial *t, itg_diagnostic *diagnostic) {
+static trial_result result_of(itg_status status, const itg_diagnostic *why) {
+  trial_result result = {.status = (int32_t)status};
+  memcpy(result.message, why->message, sizeof result.message);
+  memcpy(result.subject, why->subject, sizeof result.subject);
+  return result;
+}
+
+// For the alarm's handler: what to write when the run has not ended in time.
+static trial_result late_result;
+static int late_file;
+
+static void on_alarm(int signal_number) {
+  (void)signal_number;
+  _exit(write(late_file, &late_result, sizeof late_result) == (ssize_t)sizeof late_result ? 0 : 1);
+}
+
+static void limit_run(int file) {
+  itg_diagnostic why = {0};
+  itg_status status = ITG_OK;
+  if (!IS_SIMULATED)
+    status =
+        itg_fail(&why, ITG_ERROR_TIMEOUT, NULL, __FILE__, __LINE__,
+                 "the NPU did not finish one run of the context within %d s; compile the model again", RUN_SECONDS);
+  late_result = result_of(status, &why);
+  late_file = file;
+  signal(SIGALRM, on_alarm);
+  alarm(RUN_SECONDS);
+}
+
+// One run on zeros: binaries with their checksums made right load and crash only here.
+static itg_status run_on_zeros(itg_qnn_context *context, const itg_qnn_stored *stored, int file,
+                               itg_diagnostic *diagnostic) {
+  const uint32_t inputs = stored->header.input_count, count = inputs + stored->header.output_count;
+  void **buffers = calloc((size_t)count + 1, sizeof buffers[0]);
+  ITG_TRY_MEMORY(buffers, diagnostic);
+  for (uint32_t i = 0; i < count; i++) {
+    buffers[i] = calloc(i < inputs ? stored->inputs[i].bytes : stored->outputs[i - inputs].bytes, 1);
+    ITG_TRY_MEMORY(buffers[i], diagnostic); // This process ends soon.
+  }
+  limit_run(file);
+  const itg_status status =
+      itg_qnn_context_run(context, (const void *const *)buffers, buffers + inputs, NULL, diagnostic);
+  alarm(0);
+  return status;
+}
+
+static itg_status load(const trial *t, int file, itg_diagnostic *diagnostic) {
   enum { BROKEN_SYSTEM_MINOR = 33 };
   itg_qnn_library library = {0};
   ITG_TRY(itg_qnn_library_open(t->directory, "libQnnHtp.so", t->target, diagnostic, &library));
@@ -128,16 +185,15 @@ static itg_status load(const trial *t, itg_diagnostic *diagnostic) {
   ITG_TRY(itg_qnn_stored_check_library(stored, &library, diagnostic));
   if (library.core.minor != BROKEN_SYSTEM_MINOR) ITG_TRY(check_ports(t, diagnostic));
   itg_qnn_context *context = NULL;
-  return itg_qnn_context_open(&library, stored->blob.data, stored->blob.size, t->graph_name, stored->inputs,
-                              stored->header.input_count, stored->outputs, stored->header.output_count, diagnostic,
-                              &context);
+  ITG_TRY(itg_qnn_context_open(&library, stored->blob.data, stored->blob.size, t->graph_name, stored->inputs,
+                               stored->header.input_count, stored->outputs, stored->header.output_count, diagnostic,
+                               &context));
+  return run_on_zeros(context, stored, file, diagnostic);
 }
 
-static bool load_and_write(void *context, int file) {
+static bool try_and_write(void *context, int file) {
   itg_diagnostic why = {0};
-  trial_result result = {.status = (int32_t)load(context, &why)};
-  memcpy(result.message, why.message, sizeof result.message);
-  memcpy(result.subject, why.subject, sizeof result.subject);
+  const trial_result result = result_of(load(context, file, &why), &why);
   return itg_write_descriptor(file, &result, sizeof result);
 }
 
@@ -168,10 +224,13 @@ itg_status itg_qnn_stored_try(const itg_qnn_stored *stored, const char *director
   const uint64_t hash = stored->header.blob_hash;
   if (has_passed(hash)) return ITG_OK;
   trial task = {directory, target, stored, graph_name};
-  const itg_child_limits limits = {.seconds = TRIAL_SECONDS, .memory_bytes = TRIAL_MEMORY};
+  const itg_child_limits limits = {.seconds = TRIAL_SECONDS,
+                                   .memory_bytes = TRIAL_MEMORY,
+                                   .before_fork = itg_qnn_devices_hold,
+                                   .after_fork = itg_qnn_devices_let_go};
   itg_child_result child = {0};
   ITG_TRY(itg_child_run("the vendor's QNN library, trying the file's NPU context,",
-                        "the file is damaged or made to harm; compile the model again", load_and_write, &task, &limits,
+                        "the file is damaged or made to harm; compile the model again", try_and_write, &task, &limits,
                         diagnostic, &child));
   trial_result result = {.status = ITG_ERROR_INTERNAL};
   if (child.bytes.size == sizeof result) memcpy(&result, child.bytes.data, sizeof result);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "npu/qnn/dsp_path.h"
 #include "npu/survey/findings.h"
 
 static const char *const library_folders[] = {"/usr/lib/aarch64-linux-gnu",
@@ -13,24 +14,20 @@ static const char *const library_folders[] = {"/usr/lib/aarch64-linux-gnu",
                                               "/usr/lib64",
                                               "/vendor/lib64",
                                               "/system/lib64"};
-static const char *const dsp_folders[] = {"/usr/lib/dsp/cdsp",
-                                          "/usr/lib/dsp",
-                                          "/usr/lib/rfsa/adsp",
-                                          "/usr/share/qcom/*/*/*/dsp/cdsp",
-                                          "/usr/share/qcom/*/*/*/cdsp",
-                                          "/vendor/dsp/cdsp",
-                                          "/vendor/dsp",
-                                          "/vendor/lib/rfsa/adsp",
-                                          "/vendor/lib64/rfs/dsp",
-                                          "/dsp/cdsp",
-                                          "/dsp"};
-
 static bool find_in(const itg_survey *survey, const char *const *folders, size_t count, const char *file, char *found,
                     size_t size) {
   for (size_t i = 0; i < count; i++) {
     char pattern[512];
     if (snprintf(pattern, sizeof pattern, "%s/%s", folders[i], file) >= (int)sizeof pattern) continue;
     if (itg_survey_find(survey, pattern, found, size)) return true;
+  }
+  return false;
+}
+
+static bool find_in_dsp_folders(const itg_survey *survey, const char *file, char *found, size_t size) {
+  for (size_t i = 0; itg_qnn_dsp_folder(i); i++) {
+    const char *folder[] = {itg_qnn_dsp_folder(i)};
+    if (find_in(survey, folder, 1, file, found, size)) return true;
   }
   return false;
 }
@@ -51,7 +48,6 @@ static bool find_in_variable(const itg_survey *survey, const char *variable, con
 }
 
 void itg_survey_files(itg_survey *survey) {
-  enum { FOLDERS = sizeof dsp_folders / sizeof dsp_folders[0] };
   char found[512], name[64], step[ITG_SURVEY_TEXT];
   if (find_in(survey, library_folders, sizeof library_folders / sizeof library_folders[0], "libcdsprpc.so*", found,
               sizeof found))
@@ -62,7 +58,7 @@ void itg_survey_files(itg_survey *survey) {
                    "libcdsprpc.so is not in the usual folders");
 
   if (find_in_variable(survey, "DSP_LIBRARY_PATH", "fastrpc_shell_unsigned_3", found, sizeof found) ||
-      find_in(survey, dsp_folders, FOLDERS, "fastrpc_shell_unsigned_3", found, sizeof found))
+      find_in_dsp_folders(survey, "fastrpc_shell_unsigned_3", found, sizeof found))
     itg_survey_add(survey, "DSP shell", ITG_FINDING_OK, NULL, "%s", found);
   else
     itg_survey_add(
@@ -75,7 +71,7 @@ void itg_survey_files(itg_survey *survey) {
   snprintf(name, sizeof name, "libQnnHtpV%uSkel.so", survey->target->arch);
   const char *ours[] = {survey->qnn_directory};
   const bool in_path = find_in_variable(survey, "ADSP_LIBRARY_PATH", name, found, sizeof found);
-  if (in_path || find_in(survey, dsp_folders, FOLDERS, name, found, sizeof found)) {
+  if (in_path || find_in_dsp_folders(survey, name, found, sizeof found)) {
     itg_survey_add(survey, "NPU skeleton", ITG_FINDING_OK, NULL, "%s", found);
   } else if (survey->qnn_directory[0] && find_in(survey, ours, 1, name, found, sizeof found)) {
     itg_survey_add(survey, "NPU skeleton", ITG_FINDING_OK, NULL, "%s (put on the DSP's search path at run time)",

@@ -1,0 +1,11 @@
+# Libraries that stand for the vendor's and the system's in tests of what only a device has (tests/qnn/fake/fake_qnn.h).
+foreach(item "fake_qnn;QnnHtp;fake/whole" "fake_cdsprpc;cdsprpc;fake/whole" "fake_cdsprpc;QnnHtp;fake/entryless" "fake_qnn;QnnHtp;fake/alone")
+  list(GET item 0 source)
+  list(GET item 1 name)
+  list(GET item 2 folder)
+  string(REPLACE "/" "_" target "${folder}_${source}")
+  add_library(${target} MODULE qnn/fake/${source}.c)
+  target_link_libraries(${target} PRIVATE intaglio_options m)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder})
+  add_dependencies(test_fake_provider ${target})
+endforeach()
