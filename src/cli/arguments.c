@@ -164,7 +164,7 @@ bool cli_get_integer(const cli_arguments *arguments, const char *name, long low,
 }
 
 bool cli_check_backend(const cli_arguments *arguments) {
-  static const char *const options[] = {"target", "qnn-dir", "proof"};
+  static const char *const options[] = {"target", "qnn-dir", "npu-performance", "proof"};
   const char *backend = cli_get(arguments, "backend");
   if (backend && strcmp(backend, "cpu") != 0) return true;
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {

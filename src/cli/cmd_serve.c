@@ -24,6 +24,7 @@ static const cli_option options[] = {
     CLI_OPTION_BACKEND,
     CLI_OPTION_CONTEXT,
     CLI_OPTION_QNN_DIR,
+    CLI_OPTION_NPU_PERFORMANCE,
     {"calibration", 0, "DIR",
      "photographs with which float models are compiled when they are first used; they never leave this machine. "
      "Without it, float models stay float"},
@@ -190,6 +191,7 @@ static int read_arguments(serve_run *run) {
   run->models.network = (itg_network_options){.backend = cli_get(arguments, "backend"),
                                               .target = cli_get(arguments, "target"),
                                               .qnn_directory = cli_get(arguments, "qnn-dir"),
+                                              .npu_performance = cli_get(arguments, "npu-performance"),
                                               .cpu = cli_get(arguments, "cpu"),
                                               .thread_count = settings->threads};
   run->compiling = (itg_compile_service_options){.program = run->program,

@@ -94,6 +94,11 @@ typedef struct cli_command {
     "qnn-dir", 0, "DIR",                                                                                        \
         "folder of the vendor's NPU library; otherwise $INTAGLIO_QNN_DIR, $QNN_SDK_ROOT and installed packages" \
   }
+#define CLI_OPTION_NPU_PERFORMANCE                                                                   \
+  {                                                                                                  \
+    "npu-performance", 0, "MODE",                                                                    \
+        "burst, high, balanced (default), power-saver, low-power, or default: the library's own way" \
+  }
 
 extern const cli_command cli_compile, cli_run, cli_compare, cli_inspect, cli_bench, cli_export, cli_serve, cli_pull,
     cli_doctor;

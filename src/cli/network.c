@@ -58,6 +58,7 @@ int cli_network_open(const cli_arguments *arguments, const char *path, bool prof
   options.backend = cli_get(arguments, "backend");
   options.target = cli_get(arguments, "target");
   options.qnn_directory = cli_get(arguments, "qnn-dir");
+  options.npu_performance = cli_get(arguments, "npu-performance");
   options.profile = profile;
   const double start = cli_now();
   itg_status status = cli_is_compiled(path) ? open_compiled(out, path, &options, diagnostic)

@@ -21,6 +21,9 @@ typedef struct opened {
   itg_session_network pair;
   itg_float_network *source;
   itg_network inner; // What the functions below hand on to.
+  itg_networks *networks;
+  size_t report;  // Its place in `networks`; ITG_NETWORKS: none.
+  bool is_on_npu; // Or on the library that simulates one.
 } opened;
 
 const char *itg_place_name(itg_place place) {
@@ -78,6 +81,7 @@ static itg_status open_on_npu(const itg_network_options *options, const itg_sess
   on_npu.backend = "qnn";
   on_npu.target = options->target;
   on_npu.qnn_directory = options->qnn_directory;
+  on_npu.npu_performance = options->npu_performance;
   ITG_TRY(itg_session_create(entry->model, &on_npu, diagnostic, &entry->session));
   const itg_status status = prove(entry, diagnostic, &proof);
   if (status != ITG_OK) {
@@ -85,17 +89,23 @@ static itg_status open_on_npu(const itg_network_options *options, const itg_sess
     entry->session = NULL;
     return status;
   }
+  entry->is_on_npu = true;
   report->place = proof.on_device ? ITG_PLACE_NPU : ITG_PLACE_SIMULATED;
   snprintf(report->reason, sizeof report->reason, "%.250s", proof.sentence);
   return ITG_OK;
 }
 
-static itg_status open_session(const itg_network_options *options, opened *entry, itg_network_report *report,
-                               itg_diagnostic *diagnostic) {
+static itg_session_options cpu_options(const itg_network_options *options) {
   itg_session_options session;
   itg_session_options_default(&session);
   session.thread_count = options->thread_count;
   session.cpu = options->cpu;
+  return session;
+}
+
+static itg_status open_session(const itg_network_options *options, opened *entry, itg_network_report *report,
+                               itg_diagnostic *diagnostic) {
+  const itg_session_options session = cpu_options(options);
   itg_diagnostic npu = {0};
   report->place = ITG_PLACE_CPU;
   const bool wants_npu = options->backend && strcmp(options->backend, "qnn") == 0;
@@ -107,11 +117,39 @@ static itg_status open_session(const itg_network_options *options, opened *entry
   return ITG_OK;
 }
 
+// After a run that failed: the same file on the CPU until it is opened the next time.
+static itg_status move_to_cpu(opened *entry, const itg_diagnostic *failure, itg_diagnostic *diagnostic) {
+  const itg_session_options options = cpu_options(entry->networks->options);
+  itg_session *session = NULL;
+  ITG_TRY(itg_session_create(entry->model, &options, diagnostic, &session));
+  itg_session_destroy(entry->session);
+  entry->session = entry->pair.session = session;
+  entry->is_on_npu = false;
+  itg_networks *networks = entry->networks;
+  if (entry->report < ITG_NETWORKS) {
+    itg_network_report *report = &networks->reports[entry->report];
+    if (networks->lock) pthread_mutex_lock(networks->lock);
+    report->place = ITG_PLACE_CPU;
+    snprintf(report->reason, sizeof report->reason, "moved from the NPU after a failed run: %.200s", failure->message);
+    if (networks->lock) pthread_mutex_unlock(networks->lock);
+  }
+  itg_log(ITG_LOG_ERROR, "%s: a network moved from the NPU to the CPU, its run failed: %s",
+          networks->label ? networks->label : "a service", failure->message);
+  return ITG_OK;
+}
+
 // ---- the source ----
 
 static itg_status run(void *context, const float *const *inputs, float *const *outputs, itg_diagnostic *diagnostic) {
-  const itg_network *inner = &((opened *)context)->inner;
-  return inner->run(inner->context, inputs, outputs, diagnostic);
+  opened *entry = context;
+  itg_diagnostic why = {0};
+  const itg_status status = entry->inner.run(entry->inner.context, inputs, outputs, &why);
+  if (status == ITG_ERROR_EXECUTION && entry->is_on_npu) {
+    ITG_TRY(move_to_cpu(entry, &why, diagnostic));
+    return entry->inner.run(entry->inner.context, inputs, outputs, diagnostic);
+  }
+  if (status != ITG_OK && diagnostic) *diagnostic = why;
+  return status;
 }
 static const itg_tensor_info *input(void *context, size_t index) {
   const itg_network *inner = &((opened *)context)->inner;
@@ -189,13 +227,16 @@ static itg_status open_either(const itg_networks *networks, const char *folder, 
   return open_float(source, shapes, shape_count, entry, diagnostic);
 }
 
-static void add_report(itg_networks *networks, const itg_network_report *report) {
+// Its place in the list; ITG_NETWORKS when that is full.
+static size_t add_report(itg_networks *networks, const itg_network_report *report) {
   if (networks->lock) pthread_mutex_lock(networks->lock);
-  if (networks->count < ITG_NETWORKS) networks->reports[networks->count++] = *report;
+  const size_t place = networks->count;
+  if (place < ITG_NETWORKS) networks->reports[networks->count++] = *report;
   if (networks->lock) pthread_mutex_unlock(networks->lock);
   if (networks->label)
     itg_log(ITG_LOG_INFO, "%s: %s runs on: %s%s%s", networks->label, report->name, itg_place_name(report->place),
             report->reason[0] ? "; " : "", report->reason);
+  return place;
 }
 
 static itg_status open_network(void *context, const char *folder, const char *name, const char *const *shapes,
@@ -216,7 +257,8 @@ static itg_status open_network(void *context, const char *folder, const char *na
   out->input = input;
   out->output = output;
   out->text = text;
-  add_report(networks, &report);
+  entry->networks = networks;
+  entry->report = add_report(networks, &report);
   return ITG_OK;
 }
 

@@ -8,11 +8,12 @@
 #include "intaglio/services.h"
 
 typedef struct itg_network_options {
-  const char *backend;       // "cpu" (or NULL) or "qnn".
-  const char *target;        // "qnn": which context of a file; NULL when it holds one only.
-  const char *qnn_directory; // NULL: searched.
-  const char *cpu;           // As in itg_session_options.
-  int thread_count;          // Of a session.
+  const char *backend;         // "cpu" (or NULL) or "qnn".
+  const char *target;          // "qnn": which context of a file; NULL when it holds one only.
+  const char *qnn_directory;   // NULL: searched.
+  const char *npu_performance; // As in itg_session_options.
+  const char *cpu;             // As in itg_session_options.
+  int thread_count;            // Of a session.
 } itg_network_options;
 
 typedef enum itg_place {
@@ -40,6 +41,7 @@ typedef struct itg_networks {
   size_t count;
 } itg_networks;
 
+// A network whose run fails on the NPU (ITG_ERROR_EXECUTION) moves to the CPU, which answers that run; its report and the log say why.
 // The source refuses a compiled file whose accuracy record says that it collapsed: the float model beside it is taken
 // (or, without one, the error says so). A session on the NPU runs once before it counts as opened, and what the vendor's library
 // measured of that run is the reason in the report; a session that cannot be opened or does not run leaves the file to the CPU.

@@ -10,7 +10,7 @@
 #include "npu/qnn/codes.h"
 #include "npu/qnn/dsp_path.h"
 #include "qnn/fake/fake_qnn.h"
-#include "run/model.h"
+#include "server/networks.h"
 #include "support/npu_net.h"
 
 enum { INPUTS = 32, ROWS = 4, OUTPUTS = 24, TURNED_BITS = 0x5a };
@@ -454,6 +454,58 @@ static void sessions_of_many_threads_share_a_device(void **state) {
   nothing_is_left("many threads");
 }
 
+// The service's part: the run that fails is answered by the CPU, as are those after it, and the report says why.
+static void a_network_moves_to_the_cpu_when_a_run_fails(void **state) {
+  (void)state;
+  char folder[] = "/tmp/itg-fake-XXXXXX", path[64];
+  assert_non_null(mkdtemp(folder));
+  reset(fake);
+  open_model();
+  snprintf(path, sizeof path, "%s/model.itg", folder);
+  FILE *out = fopen(path, "wb");
+  assert_non_null(out);
+  assert_int_equal(fwrite(file, 1, file_size, out), file_size);
+  assert_int_equal(fclose(out), 0);
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  const itg_network_options options = {
+      .backend = "qnn", .qnn_directory = whole, .npu_performance = "burst", .thread_count = 1};
+  itg_networks networks = {.options = &options, .lock = &lock};
+  const itg_network_source source = itg_networks_source(&networks);
+  itg_network network;
+  itg_diagnostic why = {0};
+  if (source.open(source.context, folder, "model", NULL, 0, &why, &network) != ITG_OK) fail_msg("%s", why.message);
+  assert_int_equal(networks.reports[0].place, ITG_PLACE_SIMULATED);
+  assert_int_equal(fake->vote.corner, 0xa0);
+
+  itg_session *session = npu_session(model, "cpu", NULL);
+  float in[ROWS * INPUTS], wanted[ROWS * OUTPUTS], got[ROWS * OUTPUTS];
+  const float *ins[] = {in};
+  float *outs[] = {got};
+  for (size_t i = 0; i < ROWS * INPUTS; i++) in[i] = (float)(i % 11) / 4 - 1;
+  assert_int_equal(itg_session_set_input(session, 0, in, ROWS * INPUTS, &why), ITG_OK);
+  assert_int_equal(itg_session_run(session, &why), ITG_OK);
+  assert_int_equal(itg_session_get_output(session, 0, wanted, ROWS * OUTPUTS, &why), ITG_OK);
+  itg_session_destroy(session);
+
+  assert_int_equal(network.run(network.context, ins, outs, &why),
+                   ITG_OK); // On the fake, which computes something else.
+  assert_memory_not_equal(got, wanted, sizeof got);
+  fake->fail_call = FAKE_GRAPH_EXECUTE;
+  fake->fail_code = 1011;
+  for (int i = 0; i < 2; i++) {
+    memset(got, 0, sizeof got);
+    if (network.run(network.context, ins, outs, &why) != ITG_OK) fail_msg("%s", why.message);
+    assert_memory_equal(got, wanted, sizeof got);
+  }
+  assert_int_equal(networks.reports[0].place, ITG_PLACE_CPU);
+  assert_non_null(strstr(networks.reports[0].reason, "moved from the NPU after a failed run"));
+  assert_non_null(strstr(networks.reports[0].reason, "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL"));
+  nothing_is_left("a network that moved"); // The NPU's session was closed.
+  source.close(source.context, &network);
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(rmdir(folder), 0);
+}
+
 static void a_board_without_fastrpc_memory_works(void **state) {
   (void)state;
   reset(fake_alone);
@@ -568,6 +620,7 @@ int main(void) {
                                      cmocka_unit_test(buffers_are_shared_where_there_is_such_memory),
                                      cmocka_unit_test(clocks_are_voted_for_while_a_session_is_open),
                                      cmocka_unit_test(sessions_of_many_threads_share_a_device),
+                                     cmocka_unit_test(a_network_moves_to_the_cpu_when_a_run_fails),
                                      cmocka_unit_test(a_board_without_fastrpc_memory_works),
                                      cmocka_unit_test(a_closed_node_is_told_from_other_causes),
                                      cmocka_unit_test(the_dsp_finds_its_skeleton)};

@@ -59,6 +59,7 @@ itg_status itg_qnn_context_open(const itg_qnn_library *library, const void *blob
                                 uint32_t output_count, itg_diagnostic *diagnostic, itg_qnn_context **out) {
   const itg_qnn_functions *f = library->functions;
   ITG_TRY(itg_qnn_library_require(library, ITG_QNN_TO_RUN, diagnostic));
+  itg_qnn_take_log(NULL, 0); // Older lines are not about this.
   itg_qnn_context *c = calloc(1, sizeof *c);
   ITG_TRY_MEMORY(c, diagnostic);
   const size_t count = (size_t)input_count + output_count;
@@ -152,6 +153,7 @@ itg_status itg_qnn_context_run(itg_qnn_context *context, const void *const *inpu
     context->tensors[i].v1.buffer.data = is_input ? (void *)inputs[i] : outputs[i - context->input_count];
     context->tensors[i].v1.buffer.size = (uint32_t)context->bytes[i];
   }
+  itg_qnn_take_log(NULL, 0);
   itg_qnn_handle events = NULL;
   if (profile) {
     *profile = (itg_qnn_run_profile){0};

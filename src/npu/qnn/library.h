@@ -45,6 +45,7 @@ ITG_MUST_USE itg_status itg_qnn_library_require(const itg_qnn_library *library, 
                                                 itg_diagnostic *diagnostic);
 
 // The newest error lines that the vendor's library logged since the last call, joined by " | " (empty when there are none).
+// With size 0 they are only forgotten.
 // The vendor's callback has no context pointer, so the lines of all libraries of the process come here; thread-safe.
 void itg_qnn_take_log(char *text, size_t size);
 
