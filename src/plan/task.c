@@ -367,9 +367,13 @@ int64_t itg_plan_multiply_accumulates(const itg_node *node) {
   const itg_tensor *x = node->inputs[0], *out = node->outputs[0];
   const itg_shape *weight = node->input_count > 1 && node->inputs[1] ? &node->inputs[1]->shape : NULL;
   switch (node->op) {
-  case ITG_OP_Q_CONV: return count_of(out) * itg_plan_product(weight, 1, 4);
-  case ITG_OP_Q_CONV_TRANSPOSE: return count_of(x) * itg_plan_product(weight, 0, 3);
+  case ITG_OP_CONV:
+  case ITG_OP_Q_CONV: return count_of(out) * itg_plan_product(weight, 1, weight->rank);
+  case ITG_OP_CONV_TRANSPOSE:
+  case ITG_OP_Q_CONV_TRANSPOSE: return count_of(x) * itg_plan_product(weight, 0, weight->rank - 1);
+  case ITG_OP_FULLY_CONNECTED:
   case ITG_OP_Q_FULLY_CONNECTED: return count_of(out) * weight->dims[1];
+  case ITG_OP_MATMUL:
   case ITG_OP_Q_MATMUL: return count_of(out) * x->shape.dims[x->shape.rank - 1];
   // Half of the context, on average, for the scores and as much for the values.
   case ITG_OP_Q_ATTENTION: return count_of(out) * node->inputs[ITG_ATTENTION_K_CACHE]->shape.dims[1];

@@ -14,7 +14,7 @@ ITG_MUST_USE itg_status itg_plan_task(const itg_node *node, itg_arena *arena, it
 int32_t itg_plan_operand_count(const itg_node *node);
 // True when the task only copies its input as it lies: the output may share the input's memory.
 bool itg_plan_task_is_alias(const itg_node *node, const itg_task *task);
-// Multiply-accumulates of convolutions, fully connected layers and matrix products; 0 for others.
+// Multiply-accumulates of convolutions, fully connected layers and matrix products, of canonical or legal graphs; 0 for others.
 int64_t itg_plan_multiply_accumulates(const itg_node *node);
 
 // ---- parts, by kind of operation ----

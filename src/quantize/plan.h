@@ -13,6 +13,7 @@ typedef struct itg_activation_entry {
   bool chosen;                             // A recipe rule set `bits`; no automatic rule changes it.
   bool symmetric;                          // Zero point in the middle: second operand of a MatMul.
   bool given;                              // Its encoding came with the model.
+  bool wide_product;                       // Its producer multiplies 16-bit operands where the recipe has 8-bit ones.
   bool fixed;                              // Scale 2^-bits, zero point 0: the output of Softmax or Sigmoid.
   size_t parent;                           // Union-find: entries of one group share one encoding.
   // Of the whole group, kept at the entry that stands for it.
@@ -63,6 +64,9 @@ ITG_MUST_USE itg_status itg_plan_masks(itg_quantize_plan *plan, itg_diagnostic *
 // precision.c: bits of every entry, and Converts (IDENTITY nodes whose sides have different encodings) where a reader
 // takes fewer bits than the tensor has. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
+// head.c: 16 bits from the graph outputs back to the last operations with weights, and in these too where that is cheap.
+// Errors: MEMORY.
+ITG_MUST_USE itg_status itg_plan_head(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 // split_values.c: products of Softmax and 16-bit values become two with 8-bit ones. Errors: MEMORY.
 ITG_MUST_USE itg_status itg_plan_split_values(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 // precision_target.c: operands as wide as their result where the NPU asks for that. Does nothing without a target.

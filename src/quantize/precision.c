@@ -2,8 +2,8 @@
 //
 // a8w8 and a16w8 are uniform except where the arithmetic asks for something else (inputs of norms and Softmax are u16, the
 // second operand of a MatMul is 8-bit symmetric). a8w8+s16 keeps 8-bit operands in everything that multiplies, and gives
-// 16 bits to what accumulates error: the operands and results of additions, and the last vectors of the network, from the
-// global pooling or flattening on, with every graph output (facts: the residual stream is the most valuable 16-bit tensor).
+// 16 bits to what accumulates error: the operands and results of additions, and everything near the graph outputs (head.c).
+// (facts: the residual stream is the most valuable 16-bit tensor).
 #include <string.h>
 
 #include "quantize/plan.h"
@@ -93,24 +93,6 @@ static void apply_function_inputs(itg_quantize_plan *plan) {
   }
 }
 
-// One value a channel: all dimensions but one are 1.
-static bool is_vector(const itg_tensor *tensor) {
-  int large = 0;
-  for (int32_t i = 0; i < tensor->shape.rank; i++) large += tensor->shape.dims[i] > 1;
-  return tensor->shape.rank >= 2 && large <= 1;
-}
-
-// Walks back from a graph output over vectors, up to and including the first larger tensor.
-static void apply_head(itg_quantize_plan *plan, const itg_tensor *tensor, int depth) {
-  itg_activation_entry *entry = itg_plan_entry(plan, tensor);
-  if (!entry || tensor->is_input || depth > 16) return;
-  want(plan, tensor, 16);
-  if (!is_vector(tensor) || !tensor->producer) return;
-  const itg_node *node = tensor->producer;
-  const int32_t operands = node->op == ITG_OP_CONV || node->op == ITG_OP_FULLY_CONNECTED ? 1 : node->input_count;
-  for (int32_t i = 0; i < operands; i++) apply_head(plan, node->inputs[i], depth + 1);
-}
-
 // Producers write the bits that a view of their output needs, so that the code is rounded once.
 static void propagate_through_views(itg_quantize_plan *plan) {
   for (itg_node *node = plan->graph->last; node; node = node->previous) {
@@ -159,8 +141,7 @@ static bool takes_eight(const itg_quantize_plan *plan, const itg_node *node, int
   case ITG_OP_CONV_TRANSPOSE:
   case ITG_OP_FULLY_CONNECTED:
     if (plan->target && output && output->bits == 16) return false;
-    // The head multiplies 16-bit vectors; so does whatever a recipe rule asked for.
-    return index == 0 && !uniform16 && !entry->chosen && !(output && output->bits == 16 && is_vector(output->tensor));
+    return index == 0 && !uniform16 && !entry->chosen && !(output && output->bits == 16 && output->wide_product);
   case ITG_OP_MATMUL:
     if (index == 1) return true;
     return !uniform16 && !entry->chosen && !(tensor->producer && tensor->producer->op == ITG_OP_SOFTMAX);
@@ -240,7 +221,7 @@ itg_status itg_plan_precision(itg_quantize_plan *plan, itg_diagnostic *diagnosti
       apply_affine_inputs(plan);
       apply_function_inputs(plan);
     }
-    for (int32_t i = 0; i < plan->graph->output_count; i++) apply_head(plan, plan->graph->outputs[i], 0);
+    ITG_TRY(itg_plan_head(plan, diagnostic));
     propagate_through_views(plan);
   }
   itg_plan_target_bits(plan);

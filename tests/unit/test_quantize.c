@@ -69,6 +69,45 @@ static void the_stream_has_sixteen_bits_and_operands_eight(void **state) {
   itg_graph_destroy(graph);
 }
 
+// x -> Conv (many products) -> Conv (few) -> Sigmoid, Softmax: a detector's head. `width` is that of the last convolution's
+// result, in channels.
+static itg_graph *dense_head(int64_t width) {
+  itg_graph *graph = net_create();
+  itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(4, 1, 6, 5, 64));
+  itg_tensor *a =
+      NET_NODE(graph, ITG_OP_CONV, conv_attributes(), NULL, x, net_weight(graph, net_shape(4, 64, 1, 1, 64)));
+  itg_tensor *b =
+      NET_NODE(graph, ITG_OP_CONV, conv_attributes(), NULL, a, net_weight(graph, net_shape(4, 64, 1, 1, 64)));
+  itg_tensor *c =
+      NET_NODE(graph, ITG_OP_CONV, conv_attributes(), NULL, b, net_weight(graph, net_shape(4, width, 1, 1, 64)));
+  itg_tensor *scaled =
+      NET_NODE(graph, ITG_OP_MUL, net_no_attributes, NULL, c, net_constant(graph, net_shape(0, 0, 0, 0, 0), 2, 2));
+  assert_true(itg_graph_add_output(graph, NET_NODE(graph, ITG_OP_SIGMOID, net_no_attributes, NULL, scaled)));
+  return graph;
+}
+
+static void everything_behind_the_last_weights_has_sixteen_bits(void **state) {
+  (void)state;
+  for (int64_t width = 1; width <= 64; width += 63) {
+    itg_graph *graph = dense_head(width), *quantized = quantize_as(graph, "a8w8+s16");
+    const itg_node *sigmoid = quantized->last, *scaled = sigmoid->inputs[0]->producer;
+    const itg_node *last = scaled->inputs[0]->producer;
+    assert_int_equal(sigmoid->outputs[0]->encoding->storage, ITG_DTYPE_U16);
+    assert_int_equal(scaled->outputs[0]->encoding->storage, ITG_DTYPE_U16);
+    assert_int_equal(last->op, ITG_OP_CONV);
+    assert_int_equal(last->outputs[0]->encoding->storage, ITG_DTYPE_U16);
+    // It reads 16 bits only where that costs next to nothing.
+    assert_int_equal(last->inputs[0]->encoding->storage, width == 1 ? ITG_DTYPE_U16 : ITG_DTYPE_U8);
+    assert_int_equal(last->inputs[0]->producer->op, ITG_OP_CONV);
+    assert_int_equal(last->inputs[0]->producer->inputs[0]->encoding->storage, ITG_DTYPE_U8);
+    itg_graph_destroy(quantized);
+    quantized = quantize_as(graph, "a8w8");
+    ITG_FOR_EACH_NODE(node, quantized) assert_int_equal(node->outputs[0]->encoding->storage, ITG_DTYPE_U8);
+    itg_graph_destroy(quantized);
+    itg_graph_destroy(graph);
+  }
+}
+
 static void later_rules_win_and_match_by_name(void **state) {
   (void)state;
   itg_graph *graph = residual_block();
@@ -347,6 +386,7 @@ static void weights_must_be_constant_and_finite(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_stream_has_sixteen_bits_and_operands_eight),
+      cmocka_unit_test(everything_behind_the_last_weights_has_sixteen_bits),
       cmocka_unit_test(later_rules_win_and_match_by_name),
       cmocka_unit_test(relu_starts_at_zero_and_sigmoid_is_fixed),
       cmocka_unit_test(weights_and_biases_fit_their_types),
