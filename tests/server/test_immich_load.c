@@ -1,5 +1,6 @@
-// The command under load: 8 clients with mixed requests for ITG_LOAD_SECONDS (15), every answer compared with the one that the
-// same request got alone; /ping beside them; memory; then kill -9 in the middle, a start on the same port, and on.
+// The command under load: 8 clients with mixed requests (faces, text in pictures, mistakes; with ITG_LOAD_SECONDS also search, by
+// encoders with made weights) for ITG_LOAD_SECONDS (15), every answer compared with the one that the same request got alone; /ping and
+// the status page beside them; memory; then kill -9 in the middle, a start on the same port, and on.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "server/service.h"
 #include "server/statistics.h"
 
-enum { CLIENTS = 8, MOST_REQUESTS = 40 };
+enum { CLIENTS = 8, FACE_REQUESTS = 28, MOST_REQUESTS = 40 };
 
 typedef struct request_pair {
   body request;
@@ -46,30 +47,87 @@ static size_t server_memory(void) {
   return memory;
 }
 
+// ---- models beside the faces, and requests for them ----
+
+static void link_model(const char *source, const char *place) {
+  char from[4096], to[4096], command[4200];
+  snprintf(from, sizeof from, "%s/%s", oracle_models(), source);
+  snprintf(to, sizeof to, "%s/models/%s/model.onnx", service_folder, place);
+  snprintf(command, sizeof command, "mkdir -p %s/models/%s", service_folder, place);
+  if (system(command) != 0 || symlink(from, to) != 0) abort();
+}
+
+static void add_request(body request) { requests[request_count++].request = request; }
+
+// Networks for other sizes of pictures are opened while requests are answered.
+static void add_text_requests(void) {
+  static const int resolutions[] = {160, 320};
+  char path[4096], entries[512];
+  snprintf(path, sizeof path, "%s/rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer.onnx", oracle_models());
+  if (!oracle_exists(path)) return;
+  link_model("rapidocr-onnxruntime/ch_PP-OCRv4_det_infer.onnx", "ocr/made/detection");
+  link_model("rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer.onnx", "ocr/made/recognition");
+  for (int i = 0; i < 2; i++) {
+    size_t size;
+    snprintf(path, sizeof path, "%s/../photos/ocr/%s.png", oracle_models(), i ? "text" : "page");
+    char *image = service_read_file(path, &size);
+    snprintf(entries, sizeof entries,
+             "{\"ocr\":{\"detection\":{\"modelName\":\"made\",\"options\":{\"maxResolution\":%d}},"
+             "\"recognition\":{\"modelName\":\"made\",\"options\":{\"minScore\":0.5}}}}",
+             resolutions[i]);
+    add_request(body_of(entries, image, size, NULL));
+    free(image);
+  }
+}
+
+static void add_search_requests(const char *photograph) {
+  static const char *const models[] = {"ViT-test__openai", "ViT-test-SigLIP__webli", "XLM-Roberta-test"};
+  char command[16384], entries[512];
+  if (!getenv("ITG_LOAD_SECONDS") || !oracle_has("tokenizers, onnx, onnxruntime")) return;
+  snprintf(command, sizeof command,
+           "cd %s && mkdir tokenizers && '%s' '%s/tests/real/tokenizer_oracle.py' tokenizers 0 1 >/dev/null && "
+           "'%s' '%s/tests/real/clip_oracle.py' made tokenizers '%s' && mv made/clip models/",
+           service_folder, oracle_python(), ITG_SOURCE_DIR, oracle_python(), ITG_SOURCE_DIR, photograph);
+  if (system(command) != 0) fail_msg("failed: %s", command);
+  size_t size;
+  char *image = service_read_file(photograph, &size);
+  for (int i = 0; i < 3; i++) {
+    snprintf(entries, sizeof entries, "{\"clip\":{\"visual\":{\"modelName\":\"%s\"}}}", models[i]);
+    add_request(body_of(entries, image, size, NULL));
+    snprintf(entries, sizeof entries, "{\"clip\":{\"textual\":{\"modelName\":\"%s\"}}}", models[i]);
+    add_request(body_of(entries, NULL, 0, i == 0 ? "two red cars in the snow" : "the sea at night"));
+  }
+  free(image);
+}
+
 // ---- clients ----
 
 static void make_requests(void) {
   itg_image_list list = {0};
   assert_int_equal(itg_image_list_folder(photographs, NULL, &list), ITG_OK);
-  for (size_t i = 0; i < list.count && request_count < MOST_REQUESTS - 4; i += list.count / (MOST_REQUESTS - 4) + 1) {
+  for (size_t i = 0; i < list.count && request_count < FACE_REQUESTS; i += list.count / FACE_REQUESTS + 1) {
     char entries[512];
     size_t size;
     char *image = service_read_file(list.paths[i], &size);
     snprintf(entries, sizeof entries, FACES_ENTRIES, i % 2 ? 0.5 : 0.7);
-    requests[request_count++].request = body_of(entries, image, size, NULL);
+    add_request(body_of(entries, image, size, NULL));
     free(image);
   }
+  add_text_requests();
+  add_search_requests(list.paths[0]);
   itg_image_list_free(&list);
-  requests[request_count++].request = body_of("{", "x", 1, NULL); // Mistakes are part of the mixture.
-  requests[request_count++].request = body_of("{\"clip\":{\"textual\":{\"modelName\":\"none\"}}}", NULL, 0, "text");
-  requests[request_count++].request =
-      body_of("{\"clip\":{\"visual\":{\"modelName\":\"none\"}}}", "no picture", 10, NULL);
+  add_request(body_of("{", "x", 1, NULL)); // Mistakes are part of the mixture.
+  add_request(body_of("{\"clip\":{\"textual\":{\"modelName\":\"none\"}}}", NULL, 0, "text"));
+  add_request(body_of("{\"clip\":{\"visual\":{\"modelName\":\"none\"}}}", "no picture", 10, NULL));
+  size_t good = 0;
   for (size_t i = 0; i < request_count; i++) {
     http_reply reply = body_post(port, &requests[i].request);
     requests[i].status = reply.status;
     requests[i].answer = reply.body;
     assert_non_null(reply.body);
+    good += reply.status == 200;
   }
+  assert_int_equal(good, request_count - 3);
 }
 
 static void *use_server(void *argument) {
@@ -106,7 +164,11 @@ static void *use_server(void *argument) {
 
 static void *ping_server(void *argument) {
   (void)argument;
-  while (!atomic_load(&stopping)) {
+  for (unsigned long i = 0; !atomic_load(&stopping); i++) {
+    if (i % 8 == 0) {
+      http_reply page = http_call(port, "GET", "/", "Accept: text/html\r\n", "", 0);
+      http_free(&page);
+    }
     const double start = itg_clock();
     http_reply reply = http_call(port, "GET", "/ping", NULL, "", 0);
     if (reply.status == 200) {
