@@ -186,6 +186,9 @@ static int read_arguments(serve_run *run) {
   run->immich.host = settings->host;
   run->models.folder = settings->models;
   run->models.download = !cli_has(arguments, "offline");
+  run->models.organization = settings->organization;
+  run->models.download_waiters =
+      settings->workers > 2 ? (size_t)settings->workers - 2 : 0; // One is left for the others.
   run->models.idle_seconds = settings->idle_seconds;
   run->models.poll_seconds = settings->poll_seconds;
   run->models.network = (itg_network_options){.backend = cli_get(arguments, "backend"),

@@ -30,8 +30,18 @@ static bool ends_with(const char *text, const char *end) {
   return length >= size && strcmp(text + length - size, end) == 0;
 }
 
-// Files for other runtimes, and those about the repository itself. Hidden files (.gitattributes) are skipped before.
+// Hidden: a name that begins with a dot and is not "." or "..".
+static bool has_hidden_name(const char *path) {
+  for (const char *name = path; name; name = strchr(name, '/')) {
+    name += *name == '/';
+    if (name[0] == '.' && !strchr("./", name[1])) return true;
+  }
+  return false;
+}
+
+// Not for other runtimes, nor about the repository itself: those are never written, whatever their names.
 static bool is_wanted(const char *path) {
+  if (has_hidden_name(path)) return false;
   static const char *const folders[] = {"rknpu/", "openvino/", "coreml/", "migraphx/"};
   static const char *const ends[] = {".armnn", ".rknn", ".md"};
   for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
@@ -45,9 +55,8 @@ static bool is_wanted(const char *path) {
 
 static itg_status read_file(itg_hub_listing *listing, const json_t *sibling, itg_diagnostic *diagnostic) {
   const char *path = json_string_value(json_object_get(sibling, "rfilename"));
-  if (path && (path[0] == '.' && path[1] != '.' && !strchr(path, '/'))) return ITG_OK;
+  if (path && !is_wanted(path)) return ITG_OK;
   if (!is_safe_path(path)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, path, "the hub lists a file whose name is not taken");
-  if (!is_wanted(path)) return ITG_OK;
   const json_t *lfs = json_object_get(sibling, "lfs"), *size = json_object_get(sibling, "size");
   const char *sha256 = json_string_value(json_object_get(lfs, "sha256"));
   const char *git = json_string_value(json_object_get(sibling, "blobId"));

@@ -104,16 +104,16 @@ static const char *checksum_of(const itg_hub_file *file) { return file->sha256 ?
 static itg_status write_record(const char *folder, const char *repository, const itg_hub_listing *listing,
                                itg_diagnostic *diagnostic) {
   json_t *root = json_object(), *files = json_object();
-  json_object_set_new(root, "repository", json_string(repository));
-  json_object_set_new(root, "commit", json_string(listing->commit));
-  for (size_t i = 0; i < listing->count; i++) {
+  bool good = json_object_set_new(root, "repository", json_string(repository)) == 0 &&
+              json_object_set_new(root, "commit", json_string(listing->commit)) == 0;
+  for (size_t i = 0; i < listing->count && good; i++) {
     json_t *file = json_object();
-    json_object_set_new(file, "size", json_integer(listing->files[i].size));
-    json_object_set_new(file, "checksum", json_string(checksum_of(&listing->files[i])));
-    json_object_set_new(files, listing->files[i].path, file);
+    good = json_object_set_new(file, "size", json_integer(listing->files[i].size)) == 0 &&
+           json_object_set_new(file, "checksum", json_string(checksum_of(&listing->files[i]))) == 0;
+    good = json_object_set_new(files, listing->files[i].path, file) == 0 && good;
   }
-  json_object_set_new(root, "files", files);
-  char *text = json_dumps(root, JSON_INDENT(2));
+  good = json_object_set_new(root, "files", files) == 0 && good;
+  char *text = good ? json_dumps(root, JSON_INDENT(2)) : NULL;
   json_decref(root);
   ITG_TRY_MEMORY(text, diagnostic);
   char path[PATH_MAX];
@@ -189,11 +189,15 @@ static itg_status fetch_file(pull *p, const itg_hub_listing *listing, const itg_
   append_escaped(url, sizeof url, listing->commit);
   append_escaped(url, sizeof url, "/");
   append_escaped(url, sizeof url, file->path);
-  ITG_TRY(itg_transfer_file(p->transfer, url, part, file->size, file->path, p->options->progress,
-                            p->options->progress_context, diagnostic));
-  ITG_TRY(check_file(part, file, diagnostic, &good));
-  if (!good) {
-    unlink(part); // What is left of another version would be continued for ever.
+  struct stat left;
+  bool continued = stat(part, &left) == 0 && left.st_size > 0;
+  for (;; continued = false) { // What was continued may have been of another version: then all of it is fetched.
+    ITG_TRY(itg_transfer_file(p->transfer, url, part, file->size, file->path, p->options->progress,
+                              p->options->progress_context, diagnostic));
+    ITG_TRY(check_file(part, file, diagnostic, &good));
+    if (good) break;
+    unlink(part);
+    if (continued) continue;
     ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, file->path,
              "the file's checksum is not the one that the hub states; nothing was kept, pull again");
   }

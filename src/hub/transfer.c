@@ -147,7 +147,8 @@ static CURLcode attempt(itg_transfer *t, sink *s, const char *url, long *status)
   curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
   curl_easy_setopt(t->curl, CURLOPT_USERAGENT, "intaglio/" ITG_VERSION);
   curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(t->curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  // What was asked for under encryption does not come without it.
+  curl_easy_setopt(t->curl, CURLOPT_REDIR_PROTOCOLS_STR, strncasecmp(url, "https:", 6) == 0 ? "https" : "http,https");
   curl_easy_setopt(t->curl, CURLOPT_FOLLOWLOCATION, 1L);
   curl_easy_setopt(t->curl, CURLOPT_MAXREDIRS, (long)REDIRECTIONS);
   curl_easy_setopt(t->curl, CURLOPT_FAILONERROR, 1L);

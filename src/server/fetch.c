@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "intaglio/hub.h"
@@ -22,8 +23,11 @@ typedef struct failure {
 } failure;
 
 struct itg_fetch {
-  const char *cache;
-  pthread_mutex_t lock; // Held while fetching.
+  itg_fetch_options options;
+  pthread_mutex_t lock; // Over what follows.
+  pthread_cond_t ended; // A download.
+  bool busy;
+  size_t waiting;
   failure failures[FAILURES];
   size_t failure_count; // Ever; the ring keeps the newest.
   double logged;
@@ -40,17 +44,19 @@ bool itg_fetch_is_there(const char *folder) {
   return false;
 }
 
-itg_status itg_fetch_create(const char *cache, itg_diagnostic *diagnostic, itg_fetch **out) {
+itg_status itg_fetch_create(const itg_fetch_options *options, itg_diagnostic *diagnostic, itg_fetch **out) {
   itg_fetch *fetch = calloc(1, sizeof *fetch);
   ITG_TRY_MEMORY(fetch, diagnostic);
-  fetch->cache = cache;
+  fetch->options = *options;
   pthread_mutex_init(&fetch->lock, NULL);
+  pthread_cond_init(&fetch->ended, NULL);
   *out = fetch;
   return ITG_OK;
 }
 
 void itg_fetch_destroy(itg_fetch *fetch) {
   if (!fetch) return;
+  pthread_cond_destroy(&fetch->ended);
   pthread_mutex_destroy(&fetch->lock);
   free(fetch);
 }
@@ -85,33 +91,65 @@ static void remember(itg_fetch *fetch, const char *name, const itg_diagnostic *w
 static itg_status pull(itg_fetch *fetch, const char *name, itg_diagnostic *diagnostic) {
   itg_hub_options options;
   itg_hub_options_default(&options);
+  options.organization = fetch->options.organization;
   options.progress = show_progress;
   options.progress_context = fetch;
   size_t fetched = 0, kept = 0;
   fetch->logged = itg_clock();
-  itg_log(ITG_LOG_INFO, "fetching the model '%s' into %s", name, fetch->cache);
-  ITG_TRY(itg_hub_pull(fetch->cache, name, &options, diagnostic, &fetched, &kept));
+  itg_log(ITG_LOG_INFO, "fetching the model '%s' into %s", name, fetch->options.cache);
+  ITG_TRY(itg_hub_pull(fetch->options.cache, name, &options, diagnostic, &fetched, &kept));
   itg_log(ITG_LOG_INFO, "fetched the model '%s': %zu files, %zu were there", name, fetched, kept);
   return ITG_OK;
 }
 
-itg_status itg_fetch_model(itg_fetch *fetch, const char *name, itg_diagnostic *diagnostic) {
-  itg_diagnostic why = {0};
-  if (pthread_mutex_trylock(&fetch->lock) != 0) // Whoever waited here would keep a worker from other requests.
+// Waits until nobody fetches; with the lock held.
+static itg_status wait_for_turn(itg_fetch *fetch, const char *name, bool (*gone)(void *), void *gone_context,
+                                itg_diagnostic *diagnostic) {
+  if (!fetch->busy) return ITG_OK;
+  if (fetch->waiting >= fetch->options.most_waiting)
     ITG_FAIL(diagnostic, ITG_ERROR_TIMEOUT, name, "a model is being fetched; ask again later");
-  const failure *before = find_failure(fetch, name);
-  itg_status status;
+  bool left = false;
+  fetch->waiting++;
+  while (fetch->busy && !left) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    pthread_cond_timedwait(&fetch->ended, &fetch->lock, &until);
+    left = gone && gone(gone_context);
+  }
+  fetch->waiting--;
+  if (left) ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, name, "nobody waits for the answer any more");
+  return ITG_OK;
+}
+
+// Without the lock; this call alone fetches.
+static itg_status fetch_once(itg_fetch *fetch, const char *name, const char *folder, itg_diagnostic *diagnostic) {
+  if (atomic_load(&fetch->cancelled)) ITG_FAIL(diagnostic, ITG_ERROR_CANCELLED, name, "the service is about to stop");
+  itg_status status = pull(fetch, name, diagnostic);
+  if (status == ITG_OK && !itg_fetch_is_there(folder))
+    status =
+        itg_fail(diagnostic, ITG_ERROR_IO, name, __FILE__, __LINE__, "the hub's model has nothing for %.200s", folder);
+  if (status != ITG_OK) itg_log(ITG_LOG_ERROR, "cannot fetch the model '%s': %s", name, diagnostic->message);
+  return status;
+}
+
+itg_status itg_fetch_model(itg_fetch *fetch, const char *name, const char *folder, bool (*gone)(void *context),
+                           void *gone_context, itg_diagnostic *diagnostic) {
+  itg_diagnostic why = {0};
+  pthread_mutex_lock(&fetch->lock);
+  itg_status status = wait_for_turn(fetch, name, gone, gone_context, &why);
+  const failure *before = status == ITG_OK ? find_failure(fetch, name) : NULL;
   if (before) {
     why = before->why;
     status = why.status;
-  } else if (atomic_load(&fetch->cancelled)) {
-    status = itg_fail(&why, ITG_ERROR_CANCELLED, name, __FILE__, __LINE__, "the service is about to stop");
-  } else {
-    status = pull(fetch, name, &why);
-    if (status != ITG_OK) {
-      itg_log(ITG_LOG_ERROR, "cannot fetch the model '%s': %s", name, why.message);
-      remember(fetch, name, &why);
-    }
+  } else if (status == ITG_OK && !itg_fetch_is_there(folder)) {
+    fetch->busy = true;
+    pthread_mutex_unlock(&fetch->lock);
+    status = fetch_once(fetch, name, folder, &why);
+    pthread_mutex_lock(&fetch->lock);
+    if (status != ITG_OK && status != ITG_ERROR_CANCELLED) remember(fetch, name, &why);
+    fetch->busy = false;
+    pthread_cond_broadcast(&fetch->ended);
   }
   pthread_mutex_unlock(&fetch->lock);
   if (status != ITG_OK && diagnostic) *diagnostic = why;

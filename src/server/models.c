@@ -211,7 +211,10 @@ itg_status itg_models_take(itg_models *models, itg_service_kind kind, const char
   itg_status status = find_entry(models, kind, name, diagnostic, &entry);
   if (status == ITG_ERROR_IO && models->fetch) { // Not there: others go on while it is fetched.
     pthread_mutex_unlock(&models->lock);
-    status = itg_fetch_model(models->fetch, alias_of(models, name), diagnostic);
+    char folder[PATH_MAX];
+    status = model_folder(models, kind, alias_of(models, name), diagnostic, folder);
+    if (status == ITG_OK)
+      status = itg_fetch_model(models->fetch, alias_of(models, name), folder, gone, gone_context, diagnostic);
     pthread_mutex_lock(&models->lock);
     if (status == ITG_OK) status = find_entry(models, kind, name, diagnostic, &entry);
   }
@@ -324,7 +327,8 @@ itg_status itg_models_create(const itg_models_options *options, itg_diagnostic *
   pthread_mutex_init(&models->lock, NULL);
   pthread_cond_init(&models->turn, NULL);
   pthread_cond_init(&models->wake, NULL);
-  const itg_status status = options->download ? itg_fetch_create(options->folder, diagnostic, &models->fetch) : ITG_OK;
+  const itg_fetch_options fetch = {options->folder, options->organization, options->download_waiters};
+  const itg_status status = options->download ? itg_fetch_create(&fetch, diagnostic, &models->fetch) : ITG_OK;
   if (status != ITG_OK) {
     free(models);
     return status;

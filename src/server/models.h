@@ -21,6 +21,8 @@ typedef struct itg_models_options {
   const itg_model_alias *aliases;
   size_t alias_count;
   bool download; // Fetch a model that is not there from the hub that Immich's models are on (intaglio/hub.h).
+  const char *organization; // Of the hub's repositories; NULL: Immich's.
+  size_t download_waiters;  // Requests that may wait for a download beside the one that caused it; others get TIMEOUT.
   // Compiles float models when they are first used. NULL: never.
   struct itg_compile_service *compiling;
 } itg_models_options;

@@ -71,6 +71,11 @@ itg_status itg_settings_from_environment(itg_diagnostic *diagnostic, itg_setting
                         .log_level = ITG_LOG_INFO};
   if (variable("IMMICH_HOST")) out->host = variable("IMMICH_HOST");
   if (variable(PREFIX "CACHE_FOLDER")) out->models = variable(PREFIX "CACHE_FOLDER");
+  out->organization = variable(PREFIX "MODEL_ORGANIZATION");
+  const char *revision = variable(PREFIX "MODEL_REVISION");
+  if (revision && strcmp(revision, "main") != 0) // Upstream's other revisions give the same numbers.
+    itg_log(ITG_LOG_WARNING, "MACHINE_LEARNING_MODEL_REVISION=%.40s is not understood here: models of main are used",
+            revision);
   ITG_TRY(read_integer("IMMICH_PORT", 0, 65535, diagnostic, &out->port));
   ITG_TRY(read_integer(PREFIX "MODEL_TTL", -1000000000, 1000000000, diagnostic, &out->idle_seconds));
   ITG_TRY(read_integer(PREFIX "MODEL_TTL_POLL_S", 1, 86400, diagnostic, &out->poll_seconds));

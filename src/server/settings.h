@@ -16,6 +16,7 @@ typedef struct itg_settings {
   const char *host;                   // IMMICH_HOST, "[::]".
   int port;                           // IMMICH_PORT, 3003.
   const char *models;                 // MACHINE_LEARNING_CACHE_FOLDER, "/cache".
+  const char *organization;           // ..MODEL_ORGANIZATION, of repositories on the hub; NULL: Immich's.
   int idle_seconds;                   // ..MODEL_TTL, 300.
   int poll_seconds;                   // ..MODEL_TTL_POLL_S, 10.
   int keep_alive_seconds;             // ..HTTP_KEEPALIVE_TIMEOUT_S, 2.

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """A local server that speaks the model hub's protocol, with faults on demand. Needs the standard library only.
 
-  hub_server.py PORT_FILE LOG_FILE
+  hub_server.py PORT_FILE LOG_FILE [FOLDER]
+
+FOLDER holds further repositories, FOLDER/<model>/..; their bodies come slowly.
 
 Writes its port to PORT_FILE, one line a request to LOG_FILE (method, path, Range or "-", "token" or "-"). Repositories:
   immich-app/ViT-B-32__openai  a model; immich-app/buffalo_l  one that needs the token "secret"
 Faults, by the revision that is asked for (the first one also by its commit): cut = every large body ends early on the first request
 of a file; norange = no ranges; corrupt = another byte in model.onnx; escape, huge, nojson, nochecksum = a listing that must be refused;
-busy = HTTP 503 twice; long = a body longer than stated; redirect = files live on another host name.
+busy = HTTP 503 twice; long = a body longer than stated; redirect = files live on another host name; loop = files are redirected for
+ever; local = they are redirected to a file of the client's machine; elsewhere = a part from another place than asked for;
+endless = a listing of 20 MiB; odd = a listing with hidden and strangely named files that nobody needs; name-N = a listing with BAD_NAMES[N].
 """
 import hashlib
 import http.server
@@ -16,6 +20,7 @@ import os
 import random
 import sys
 import threading
+import time
 import urllib.parse
 
 draw = random.Random(1)
@@ -31,14 +36,24 @@ FILES = {
     "textual/model.onnx": bytes(draw.randrange(256) for _ in range(70000)),
     "textual/tokenizer.json": b'{"version": "1.0"}',
 }
+BAD_NAMES = ["/etc/intaglio-escaped.txt", "visual/../../../escaped.txt", "visual/..", "..", "a//b.onnx", "a/./b.onnx", "visual/", "", "a\\..\\b.onnx",
+             "c:evil.onnx", "visual/model.onnx\u202e", "line\nbreak.onnx", "x" * 600 + ".onnx", " leading.onnx", "~/b.onnx", "$(touch x).onnx"]
 COMMITS = {name: hashlib.sha1(name.encode()).hexdigest() for name in
-           ("main", "cut", "norange", "corrupt", "escape", "huge", "nojson", "nochecksum", "busy", "long", "redirect")}
+           ("main", "cut", "norange", "corrupt", "escape", "huge", "nojson", "nochecksum", "busy", "long", "redirect", "loop", "local",
+            "elsewhere", "endless", "odd", *("name-%d" % i for i in range(len(BAD_NAMES))))}
+REPOSITORIES = {}
+if len(sys.argv) > 3:
+    for place, _, names in os.walk(sys.argv[3], followlinks=True):
+        for name in names:
+            path = os.path.join(place, name)
+            model, rest = os.path.relpath(path, sys.argv[3]).split(os.sep, 1)
+            REPOSITORIES.setdefault(model, {})[rest] = open(path, "rb").read()
 seen, lock = {}, threading.Lock()
 
 
-def listing(revision):
+def listing(revision, files):
     siblings = []
-    for path, data in FILES.items():
+    for path, data in files.items():
         entry = {"rfilename": path, "size": len(data), "blobId": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()}
         if path.endswith(".onnx"):
             entry["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
@@ -47,6 +62,11 @@ def listing(revision):
         siblings.append(entry)
     if revision == "escape":
         siblings.append({"rfilename": "../escaped.txt", "size": 1, "blobId": "0" * 40})
+    if revision.startswith("name-"):
+        siblings.append({"rfilename": BAD_NAMES[int(revision[5:])], "size": 1, "blobId": "0" * 40})
+    if revision == "odd":
+        siblings += [{"rfilename": name, "size": 1, "blobId": "0" * 40} for name in
+                     ("visual/.gitkeep", ".cache/x.json", "\u00fcber (1).md", "images/../README.md")]
     if revision == "huge":
         siblings = [{"rfilename": "%d.json" % i, "size": 1, "blobId": "0" * 40} for i in range(5000)]
     return {"id": "immich-app/x", "sha": COMMITS[revision], "siblings": siblings}
@@ -92,7 +112,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if model == "buffalo_l" and token != "Bearer secret":
             self.answer(401)
             return True
-        if model not in ("buffalo_l", "ViT-B-32__openai"):
+        if model not in ("buffalo_l", "ViT-B-32__openai", *REPOSITORIES):
             self.answer(404)
             return True
         return False
@@ -106,8 +126,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(503)
         elif revision == "nojson":
             self.answer(200, b"<html>")
+        elif revision == "endless":
+            self.answer(200, b"[" * (20 << 20))
         else:
-            self.answer(200, json.dumps(listing(revision)).encode(), [("Content-Type", "application/json")])
+            self.answer(200, json.dumps(listing(revision, REPOSITORIES.get(model, FILES))).encode(), [("Content-Type", "application/json")])
 
     def file(self, model, commit, path, token, count):
         revision = next((n for n, c in COMMITS.items() if c == commit), None)
@@ -116,13 +138,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             target = "http://%s:%d/immich-app/%s/resolve/%s/moved/%s" % (host, self.server.server_port, model, commit, path)
             self.answer(302, headers=[("Location", target)])
             return
+        if revision in ("loop", "local"):
+            self.answer(302, headers=[("Location", self.path + "x" if revision == "loop" else "file:///etc/hostname")])
+            return
         path = path.removeprefix("moved/") if revision == "redirect" else path
-        if revision is None or path not in FILES:
+        files = REPOSITORIES.get(model, FILES)
+        if revision is None or path not in files:
             self.answer(404)
             return
         if revision != "redirect" and self.refused(model, token):
             return
-        data, start, status, headers = FILES[path], 0, 200, []
+        data, start, status, headers = files[path], 0, 200, []
         if revision == "corrupt" and path == "visual/model.onnx":
             data = data[:1000] + bytes([data[1000] ^ 1]) + data[1001:]
         if revision == "long":
@@ -133,9 +159,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if start >= len(data):
                 self.answer(416)
                 return
-            status, headers = 206, [("Content-Range", "bytes %d-%d/%d" % (start, len(data) - 1, len(data)))]
+            stated = start - 1 if revision == "elsewhere" else start
+            status, headers = 206, [("Content-Range", "bytes %d-%d/%d" % (stated, len(data) - 1, len(data)))]
         body = data[start:]
-        if revision in ("cut", "norange") and count == 1 and len(body) > 1000:
+        if model in REPOSITORIES:
+            time.sleep(len(body) / 4e6)
+        if revision in ("cut", "norange", "elsewhere") and count == 1 and len(body) > 1000:
             self.answer(status, body[:len(body) // 3], headers, len(body))
         else:
             self.answer(status, body, headers)

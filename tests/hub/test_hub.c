@@ -1,15 +1,13 @@
 // Pulling models from a local server that speaks the hub's protocol: what is fetched, resumed, checked and refused.
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,56 +16,23 @@
 #include "hub/digest.h"
 #include "hub/listing.h"
 #include "intaglio/hub.h"
-#include "support/oracle.h"
+#include "support/hub_server.h"
 
-static char folder[] = "/tmp/intaglio-hub-XXXXXX", endpoint[64], log_path[128];
-static pid_t server;
+static char folder[] = "/tmp/intaglio-hub-XXXXXX";
 static const char MODEL[] = "ViT-B-32__openai";
 
 static int start_server(void **state) {
   (void)state;
-  char port_path[128], script[4096];
-  if (!mkdtemp(folder)) return -1;
-  snprintf(port_path, sizeof port_path, "%s/port", folder);
-  snprintf(log_path, sizeof log_path, "%s/log", folder);
-  snprintf(script, sizeof script, "%s/tests/hub/hub_server.py", ITG_SOURCE_DIR);
-  server = fork();
-  if (server == 0) {
-    execlp("python3", "python3", script, port_path, log_path, (char *)NULL);
-    _exit(127);
-  }
-  for (int i = 0; i < 500; i++) {
-    FILE *file = fopen(port_path, "r");
-    int port = 0;
-    if (file && fscanf(file, "%d", &port) == 1) snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d/", port);
-    if (file) fclose(file);
-    if (port) break;
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-  }
-  unsetenv("HF_TOKEN");
-  unsetenv("HF_HUB_OFFLINE");
-  return endpoint[0] ? setenv("HF_ENDPOINT", endpoint, 1) : -1;
+  return mkdtemp(folder) && hub_start(folder, NULL) ? 0 : -1;
 }
 
 static int stop_server(void **state) {
   (void)state;
   char command[256];
-  kill(server, SIGTERM);
-  waitpid(server, NULL, 0);
+  hub_stop();
   snprintf(command, sizeof command, "rm -rf '%s'", folder);
   return system(command);
 }
-
-// Times that a line of the server's log holds all of `what`.
-static int requests(const char *what) {
-  char line[1024];
-  int count = 0;
-  FILE *file = fopen(log_path, "r");
-  while (file && fgets(line, sizeof line, file)) count += strstr(line, what) != NULL;
-  if (file) fclose(file);
-  return count;
-}
-static void forget_requests(void) { unlink(log_path); }
 
 typedef struct outcome {
   itg_status status;
@@ -142,11 +107,11 @@ static void a_model_is_fetched_once(void **state) {
   assert_int_equal(size_of("once/clip/ViT-B-32__openai/visual/rknpu"), -1);
   assert_int_equal(size_of("once/clip/ViT-B-32__openai/README.md"), -1);
   assert_true(itg_hub_is_complete(cache, MODEL));
-  forget_requests();
+  hub_forget_requests();
   outcome second = pull("once", MODEL, NULL, NULL, 0);
   assert_int_equal(second.status, ITG_OK);
   assert_int_equal(second.kept, 6);
-  assert_int_equal(requests("/resolve/"), 0);
+  assert_int_equal(hub_requests("/resolve/"), 0);
   // A file that lost bytes is fetched again.
   char path[512];
   snprintf(path, sizeof path, "%s/clip/%s/textual/model.onnx", cache, MODEL);
@@ -165,11 +130,11 @@ static void interrupted_files_are_continued(void **state) {
   assert_int_equal(cut.status, ITG_ERROR_IO);
   assert_int_equal(size_of("cut/clip/ViT-B-32__openai/textual/model.onnx"), -1);
   assert_int_equal(size_of("cut/clip/ViT-B-32__openai/textual/model.onnx.incomplete"), 70000 / 3);
-  forget_requests();
+  hub_forget_requests();
   outcome next = pull("cut", MODEL, "cut", NULL, 1); // The other large file is cut now, and continued at once.
   if (next.status != ITG_OK) fail_msg("%s: %s", next.why.subject, next.why.message);
-  assert_int_equal(requests("bytes=23333-"), 1);
-  assert_int_equal(requests("bytes=100000-"), 1);
+  assert_int_equal(hub_requests("bytes=23333-"), 1);
+  assert_int_equal(hub_requests("bytes=100000-"), 1);
   assert_int_equal(size_of("cut/clip/ViT-B-32__openai/visual/model.onnx"), 300000);
   assert_int_equal(size_of("cut/clip/ViT-B-32__openai/visual/model.onnx.incomplete"), -1);
   // A server without ranges sends everything again.
@@ -180,9 +145,9 @@ static void interrupted_files_are_continued(void **state) {
 
 static void busy_servers_are_asked_again(void **state) {
   (void)state;
-  forget_requests();
+  hub_forget_requests();
   assert_int_equal(pull("busy", MODEL, "busy", NULL, 2).status, ITG_OK);
-  assert_int_equal(requests("/revision/busy"), 3);
+  assert_int_equal(hub_requests("/revision/busy"), 3);
 }
 
 static void what_is_wrong_is_refused(void **state) {
@@ -209,14 +174,67 @@ static void what_is_wrong_is_refused(void **state) {
   assert_int_equal(size_of("refused/clip/escaped.txt"), -1);
 }
 
+static void hostile_hubs_do_no_harm(void **state) {
+  (void)state;
+  static const struct {
+    const char *revision;
+    itg_status status;
+    const char *message;
+  } cases[] = {
+      {"loop", ITG_ERROR_IO, "redirect"}, {"local", ITG_ERROR_IO, "file"}, {"endless", ITG_ERROR_LIMIT, "8388608"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    outcome result = pull("hostile", MODEL, cases[i].revision, NULL, 0);
+    if (result.status != cases[i].status || !strstr(result.why.message, cases[i].message))
+      fail_msg("%s: %d %s", cases[i].revision, result.status, result.why.message);
+  }
+  int names = 0;
+  for (outcome result;; names++) { // Names that would leave the folder, or mislead.
+    char revision[16];
+    snprintf(revision, sizeof revision, "name-%d", names);
+    result = pull("hostile", MODEL, revision, NULL, 0);
+    if (strstr(result.why.message, "404")) break;
+    if (result.status != ITG_ERROR_FORMAT) fail_msg("%s: %d %s", revision, result.status, result.why.message);
+  }
+  assert_true(names >= 16);
+  char command[256];
+  snprintf(command, sizeof command, "test -z \"$(find %s /etc/intaglio-escaped.txt -name '*escaped*' 2>/dev/null)\"",
+           folder);
+  assert_int_equal(system(command), 0);
+}
+
+static void files_that_nobody_needs_may_have_any_name(void **state) {
+  (void)state;
+  outcome result = pull("odd", MODEL, "odd", NULL, 0);
+  if (result.status != ITG_OK) fail_msg("%s: %s", result.why.subject, result.why.message);
+  assert_int_equal(result.fetched, 6);
+  assert_int_equal(size_of("odd/clip/ViT-B-32__openai/visual/.gitkeep"), -1);
+}
+
+static void what_is_left_of_another_version_is_replaced(void **state) {
+  (void)state;
+  char command[512];
+  snprintf(command, sizeof command,
+           "mkdir -p %s/stale/clip/%s/visual && head -c 1000 /dev/zero > %s/stale/clip/%s/visual/model.onnx.incomplete",
+           folder, MODEL, folder, MODEL);
+  assert_int_equal(system(command), 0);
+  outcome result = pull("stale", MODEL, NULL, NULL, 0);
+  if (result.status != ITG_OK) fail_msg("%s: %s", result.why.subject, result.why.message);
+  assert_int_equal(size_of("stale/clip/ViT-B-32__openai/visual/model.onnx"), 300000);
+  // A part from another place than the one asked for is refused, and nothing of it is kept.
+  assert_int_equal(pull("elsewhere", MODEL, "elsewhere", NULL, 0).status, ITG_ERROR_IO);
+  outcome other = pull("elsewhere", MODEL, "elsewhere", NULL, 0);
+  assert_int_equal(other.status, ITG_ERROR_FORMAT);
+  assert_int_equal(size_of("elsewhere/clip/ViT-B-32__openai/textual/model.onnx"), -1);
+}
+
 static void the_token_goes_to_the_hub_alone(void **state) {
   (void)state;
-  forget_requests();
+  hub_forget_requests();
   assert_int_equal(pull("token", "buffalo_l", "redirect", "secret", 0).status, ITG_OK);
   assert_int_equal(size_of("token/facial-recognition/buffalo_l/visual/model.onnx"), 300000);
-  assert_int_equal(requests("/moved/"), 6);
+  assert_int_equal(hub_requests("/moved/"), 6);
   char line[1024];
-  FILE *file = fopen(log_path, "r");
+  FILE *file = fopen(hub_log, "r");
   while (fgets(line, sizeof line, file))
     assert_true((strstr(line, "/moved/") != NULL) != (strstr(line, " token\n") != NULL));
   fclose(file);
@@ -224,7 +242,7 @@ static void the_token_goes_to_the_hub_alone(void **state) {
 
 static void offline_means_no_network(void **state) {
   (void)state;
-  forget_requests();
+  hub_forget_requests();
   setenv("HF_HUB_OFFLINE", "1", 1);
   outcome none = pull("nowhere", MODEL, NULL, NULL, 0), there = pull("once", MODEL, NULL, NULL, 0);
   unsetenv("HF_HUB_OFFLINE");
@@ -232,7 +250,7 @@ static void offline_means_no_network(void **state) {
   assert_non_null(strstr(none.why.message, "offline"));
   assert_int_equal(there.status, ITG_OK);
   assert_int_equal(there.kept, 6);
-  assert_int_equal(requests("GET"), 0);
+  assert_int_equal(hub_requests("GET"), 0);
 }
 
 static int stop_after_first_bytes(void *context, const char *stage, long long done, long long total) {
@@ -288,16 +306,23 @@ static void damaged_listings_do_no_harm(void **state) {
 }
 
 int main(void) {
-  if (system("python3 -c 'import http.server' >/dev/null 2>&1") != 0) {
+  if (!hub_possible()) {
     printf("skipped: needs Python\n");
     return 77;
   }
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(digests_are_those_of_the_standard), cmocka_unit_test(names_become_folders),
-      cmocka_unit_test(a_model_is_fetched_once),           cmocka_unit_test(interrupted_files_are_continued),
-      cmocka_unit_test(busy_servers_are_asked_again),      cmocka_unit_test(what_is_wrong_is_refused),
-      cmocka_unit_test(the_token_goes_to_the_hub_alone),   cmocka_unit_test(offline_means_no_network),
-      cmocka_unit_test(a_pull_can_be_cancelled),           cmocka_unit_test(no_server_is_said),
-      cmocka_unit_test(damaged_listings_do_no_harm)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(digests_are_those_of_the_standard),
+                                     cmocka_unit_test(names_become_folders),
+                                     cmocka_unit_test(a_model_is_fetched_once),
+                                     cmocka_unit_test(interrupted_files_are_continued),
+                                     cmocka_unit_test(busy_servers_are_asked_again),
+                                     cmocka_unit_test(what_is_wrong_is_refused),
+                                     cmocka_unit_test(hostile_hubs_do_no_harm),
+                                     cmocka_unit_test(files_that_nobody_needs_may_have_any_name),
+                                     cmocka_unit_test(what_is_left_of_another_version_is_replaced),
+                                     cmocka_unit_test(the_token_goes_to_the_hub_alone),
+                                     cmocka_unit_test(offline_means_no_network),
+                                     cmocka_unit_test(a_pull_can_be_cancelled),
+                                     cmocka_unit_test(no_server_is_said),
+                                     cmocka_unit_test(damaged_listings_do_no_harm)};
   return cmocka_run_group_tests(tests, start_server, stop_server);
 }
