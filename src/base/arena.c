@@ -4,6 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "base/checked.h"
 
@@ -90,4 +93,10 @@ void itg_arena_free(itg_arena *arena) {
     free(block);
   }
   *arena = (itg_arena){0};
+}
+
+void itg_memory_trim(void) {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
 }

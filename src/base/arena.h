@@ -24,4 +24,7 @@ void *itg_arena_copy(itg_arena *arena, const void *source, size_t size);
 // NUL-terminated copy of the first `length` characters, or NULL.
 char *itg_arena_string(itg_arena *arena, const char *text, size_t length);
 
+// Gives memory that was freed back to the system, where the allocator keeps it.
+void itg_memory_trim(void);
+
 #endif

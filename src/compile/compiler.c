@@ -182,6 +182,7 @@ static itg_status rewrite(compile_run *run) {
     return status;
   }
   run->canonical = canonical;
+  itg_graph_release_pages(run->compiler->imported); // Most weights were copied into other layouts.
   ITG_TRY(itg_float_network_from_graph(canonical, run->diagnostic, &run->network));
   run->passes_seconds = itg_now() - start;
   return ITG_OK;
@@ -256,6 +257,16 @@ static itg_status measure_layers(compile_run *run) {
                             judgement->layer_count, &judgement->layers_result);
 }
 
+// Names of outputs are borrowed from the float network, which goes before the judgement does.
+static itg_status keep_output_names(itg_judgement *judgement, itg_diagnostic *diagnostic) {
+  for (size_t i = 0; i < judgement->output_count; i++) {
+    const char **name = &judgement->outputs[i].summary.name;
+    *name = itg_arena_string(&judgement->arena, *name, strlen(*name));
+    ITG_TRY_MEMORY(*name, diagnostic);
+  }
+  return ITG_OK;
+}
+
 // The integer program is judged from the very bytes that will be written, only without the record of the judgement.
 static itg_status judge(compile_run *run) {
   const itg_compile_options *options = run->options;
@@ -270,6 +281,7 @@ static itg_status judge(compile_run *run) {
                                            .progress_context = options->progress_context};
   ITG_TRY(itg_judge(run->network, run->model, run->built.legal, &judge_options, run->diagnostic,
                     &run->compiler->judgement));
+  ITG_TRY(keep_output_names(&run->compiler->judgement, run->diagnostic));
   ITG_TRY(measure_layers(run));
   itg_model_close(run->model);
   run->model = NULL;
@@ -285,6 +297,21 @@ static itg_status ablate(compile_run *run) {
                                              .judge = options->judge.count ? options->judge : options->calibration};
   return itg_ablate(run->canonical, run->network, &run->recipe, &ablate_options, &judgement->arena, run->diagnostic,
                     &judgement->ablation, &judgement->ablation_count);
+}
+
+// Frees all but the integer program, before work that needs memory of its own.
+static void free_float(compile_run *run) {
+  free(run->bytes);
+  run->bytes = NULL;
+  itg_graph *legal = run->built.legal;
+  run->built.legal = NULL;
+  itg_built_free(&run->built); // Before what they borrow from: the calibrated graph and the network's.
+  run->built.legal = legal;
+  itg_calibrated_free(&run->calibrated);
+  itg_float_network_close(run->network);
+  run->network = NULL;
+  run->canonical = NULL;
+  itg_memory_trim();
 }
 
 static size_t peak_memory(void) {
@@ -328,6 +355,7 @@ static itg_status complete_sections(compile_run *run, const char *output) {
   run->accuracy = itg_report_accuracy_json(&report);
   ITG_TRY_MEMORY(run->accuracy, run->diagnostic);
   add_section(run, "accuracy", run->accuracy);
+  free_float(run);
   ITG_TRY(itg_targets_prepare(&run->compiler->targets, run->built.legal, run->options, run->diagnostic));
   if (run->compiler->targets.count) {
     run->placement = itg_report_placement_json(run->compiler->targets.placements, run->compiler->targets.count);
@@ -351,10 +379,6 @@ static itg_status fill_result(compile_run *run, const char *output, itg_compile_
   ITG_TRY_MEMORY(compiler->json && compiler->outputs, run->diagnostic);
   for (size_t i = 0; i < judgement->output_count; i++) {
     compiler->outputs[i] = judgement->outputs[i].summary;
-    const char *name = compiler->outputs[i].name; // Borrowed from the float network, which goes with the run.
-    name = itg_arena_string(&judgement->arena, name, strlen(name));
-    ITG_TRY_MEMORY(name, run->diagnostic);
-    compiler->outputs[i].name = name;
   }
   itg_report_loss_sentence(&report, compiler->loss_summary, sizeof compiler->loss_summary);
   *result = (itg_compile_result){.output_count = judgement->output_count,
@@ -433,10 +457,8 @@ itg_status itg_compiler_compile(itg_compiler *compiler, const itg_compile_option
   compile_run run = {.compiler = compiler, .options = options, .diagnostic = diagnostic, .start = itg_now()};
   const itg_status status = compile(&run, output, result);
   itg_model_close(run.model);
-  free(run.bytes);
-  itg_built_free(&run.built); // Before what they borrow from: the calibrated graph and the network's.
-  itg_calibrated_free(&run.calibrated);
-  itg_float_network_close(run.network);
+  free_float(&run);
+  itg_built_free(&run.built);
   itg_pool_destroy(run.pool);
   itg_recipe_free(&run.recipe);
   free(run.provenance);

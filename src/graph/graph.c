@@ -69,6 +69,10 @@ itg_status itg_graph_keep_mapping(itg_graph *graph, itg_mapped_file file, itg_di
   return ITG_OK;
 }
 
+void itg_graph_release_pages(const itg_graph *graph) {
+  for (int32_t i = 0; i < graph->mapping_count; i++) itg_mapped_file_release_pages(&graph->mappings[i]);
+}
+
 static const char *unique_name(itg_graph *graph, const char *name) {
   if (!name || !*name) name = "tensor";
   const size_t length = strlen(name);

@@ -96,6 +96,8 @@ void itg_graph_destroy(itg_graph *graph); // NULL is allowed.
 ITG_MUST_USE itg_status itg_graph_clone(const itg_graph *graph, itg_diagnostic *diagnostic, itg_graph **out);
 // Hands a mapping over; it is closed by itg_graph_destroy.
 ITG_MUST_USE itg_status itg_graph_keep_mapping(itg_graph *graph, itg_mapped_file file, itg_diagnostic *diagnostic);
+// Gives the pages of its mappings back to the system; they are read again when they are needed.
+void itg_graph_release_pages(const itg_graph *graph);
 
 // ---- building and editing; all keep users and producers right. Pointers are NULL only without memory. ----
 

@@ -1,4 +1,4 @@
-// Matrix products: MATMUL, GEMM, FULLY_CONNECTED. f32 goes through packed_gemm.h; constant right sides are packed once.
+// Matrix products: MATMUL, GEMM, FULLY_CONNECTED. f32 goes through packed_gemm.h; constant right sides are packed once, where that pays.
 #include <string.h>
 
 #include "interpret/broadcast.h"
@@ -25,8 +25,13 @@ static size_t product_scratch(const product *p) {
   return (panels + (p->transpose_a ? p->m * p->k : 0)) * sizeof(float);
 }
 
+// Large weights under many rows are packed in every run: that takes a few percent of it, and kept panels would double the memory
+// of a large network.
+enum { MANY_ROWS = 128, LARGE_WEIGHTS = 1 << 20 };
+
 static itg_status pack_constant(product *p, const itg_operand *b, itg_arena *arena, itg_diagnostic *diagnostic) {
   if (!b->data || b->dtype != ITG_DTYPE_F32) return ITG_OK;
+  if (p->m >= MANY_ROWS && p->k * p->n >= LARGE_WEIGHTS) return ITG_OK;
   float *panels = itg_arena_array(arena, itg_gemm_packed_count(p->k, p->n) + 16, sizeof *panels);
   ITG_TRY_MEMORY(panels, diagnostic);
   pack_b(p, b->data, panels);

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "server/compiling.h"
 #include "server/fetch.h"
@@ -292,9 +292,7 @@ static void *keep_house(void *argument) {
     if (!models->trimmed && itg_clock() - models->last_request > TRIM_SECONDS) {
       models->trimmed = true;
       pthread_mutex_unlock(&models->lock);
-#if defined(__GLIBC__)
-      malloc_trim(0); // Gives the memory of closed models and of big pictures back to the system.
-#endif
+      itg_memory_trim(); // Of closed models and of big pictures.
       pthread_mutex_lock(&models->lock);
     }
     struct timespec until;
