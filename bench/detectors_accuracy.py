@@ -136,7 +136,7 @@ def main():
                 answers = run(judged)
                 got = {output: peers.output_of(answers, (output, values.shape)) for output, values in want.items()}
                 table.add(f"{key} {contestant}", judge(key, got, want))
-    table.write(arguments.json)
+    peers.write_rows(table.lines, arguments.json)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for name, contestant in peers.contestants(model, calibration, work, arguments.only, transformer=True):
             table.add(name, measure(peers.output_of(contestant(judged), ("emb", want.shape)), want))
-    table.write(arguments.json)
+    peers.write_rows(table.lines, arguments.json)
 
 
 if __name__ == "__main__":

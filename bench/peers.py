@@ -167,10 +167,11 @@ class Table:
         self.lines.append({"contestant": name, **dict(zip(self.columns, map(float, values)))})
         print("| " + " | ".join([name, *(f"{value:.5g}" for value in values)]) + " |", flush=True)
 
-    def write(self, path):
-        if path:
-            with open(path, "w") as file:
-                json.dump(self.lines, file, indent=1)
+
+def write_rows(rows, path):
+    if path:
+        with open(path, "w") as file:
+            json.dump(rows, file, indent=1)
 
 
 def arguments(parser):
