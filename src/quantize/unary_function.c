@@ -31,6 +31,8 @@ bool itg_unary_is_smooth(itg_op op) {
   case ITG_OP_CELU:
   case ITG_OP_SOFTPLUS:
   case ITG_OP_SOFTSIGN:
+  case ITG_OP_HARD_SIGMOID:
+  case ITG_OP_HARD_SWISH:
   case ITG_OP_GELU:
   case ITG_OP_QUICK_GELU:
   case ITG_OP_SILU:

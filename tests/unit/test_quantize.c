@@ -108,6 +108,32 @@ static void everything_behind_the_last_weights_has_sixteen_bits(void **state) {
   }
 }
 
+// Conv -> function -> Affine -> Conv: what the function reads is rounded once, behind the accumulator, in 16 bits.
+static void functions_with_wide_results_read_wide(void **state) {
+  (void)state;
+  static const itg_op functions[] = {ITG_OP_SILU, ITG_OP_HARD_SWISH};
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    itg_graph *graph = net_create();
+    itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(4, 1, 6, 5, 8));
+    itg_tensor *a =
+        NET_NODE(graph, ITG_OP_CONV, conv_attributes(), NULL, x, net_weight(graph, net_shape(4, 8, 1, 1, 8)));
+    itg_tensor *y = NET_NODE(graph, functions[i], net_no_attributes, NULL, a);
+    itg_tensor *affine =
+        NET_NODE(graph, ITG_OP_AFFINE, net_no_attributes, NULL, y, net_constant(graph, net_shape(1, 8, 0, 0, 0), 1, 2),
+                 net_constant(graph, net_shape(1, 8, 0, 0, 0), -1, 1));
+    assert_true(itg_graph_add_output(graph, NET_NODE(graph, ITG_OP_CONV, conv_attributes(), NULL, affine,
+                                                     net_weight(graph, net_shape(4, 8, 1, 1, 8)))));
+    itg_graph *quantized = quantize_as(graph, "a8w8+s16");
+    const itg_node *function = quantized->last->inputs[0]->producer->inputs[0]->producer;
+    assert_int_equal(function->op, functions[i]);
+    assert_int_equal(function->outputs[0]->encoding->storage, ITG_DTYPE_U16);
+    assert_int_equal(function->inputs[0]->encoding->storage, ITG_DTYPE_U16);
+    assert_int_equal(quantized->last->inputs[0]->encoding->storage, ITG_DTYPE_U8);
+    itg_graph_destroy(quantized);
+    itg_graph_destroy(graph);
+  }
+}
+
 static void later_rules_win_and_match_by_name(void **state) {
   (void)state;
   itg_graph *graph = residual_block();
@@ -387,6 +413,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_stream_has_sixteen_bits_and_operands_eight),
       cmocka_unit_test(everything_behind_the_last_weights_has_sixteen_bits),
+      cmocka_unit_test(functions_with_wide_results_read_wide),
       cmocka_unit_test(later_rules_win_and_match_by_name),
       cmocka_unit_test(relu_starts_at_zero_and_sigmoid_is_fixed),
       cmocka_unit_test(weights_and_biases_fit_their_types),
