@@ -115,8 +115,9 @@ typedef struct itg_output_accuracy {
 
 // What one method that protects accuracy buys: the program built without it, on the judged samples.
 typedef struct itg_ablation {
-  const char *method;             // The first entry is the program as it is, the last one has none of the methods.
-  const char *effect;             // What the method does.
+  const char *method; // First the program as it is; near the end "with .. weights", other weight methods instead of
+                      // its own; the last one has none of the methods.
+  const char *effect; // What the method does.
   double cosine_mean, cosine_min; // Of the worst output; NaN where there is no program without the method.
   double noise;                   // Of the outputs (itg_output_accuracy), their mean.
   double bought_db;    // Noise at the outputs without it over the noise with it, in decibels; 0: it changed nothing.

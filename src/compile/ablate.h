@@ -10,7 +10,8 @@ typedef struct itg_ablate_options {
   itg_samples judge; // At least one; not those that calibrate.
 } itg_ablate_options;
 
-// Rows (in `arena`): everything the recipe has on, then each of its methods off by itself, then all of them off. A program that
+// Rows (in `arena`): everything the recipe has on, then each of its methods off by itself, then other weight methods in the place
+// of the recipe's (rules keep theirs), then all of them off with weights only rounded. A program that
 // cannot be built without a method is no error: its row says why. With an NPU as target, programs are judged by its arithmetic.
 // `canonical` is the graph behind `network`, with float32 inputs and outputs.
 // Errors: those of building with everything on, of the samples, CANCELLED, MEMORY.

@@ -282,13 +282,19 @@ static void test_ablation(void **state) {
   assert_true(rows[0].cosine_min == result.outputs[0].cosine_min);
   assert_true(rows[0].bought_db == 0);
   bool differs = false;
+  int other_weights = 0;
   for (size_t i = 1; i < result.ablation_count; i++) {
     assert_null(rows[i].failure);
+    if (strncmp(rows[i].method, "with ", 5) == 0) {
+      other_weights++;
+      assert_true(rows[i].noise != rows[0].noise);
+    }
     assert_true(rows[i].cosine_mean > 0.9 && isfinite(rows[i].bought_db));
     differs |= rows[i].noise != rows[0].noise;
     if (strcmp(rows[i].method, "scale-snapping") == 0) assert_true(rows[i].bought_db == 0); // Only for NPUs.
   }
-  assert_true(differs); // Some method does something here.
+  assert_int_equal(other_weights, 2); // Of nearest, seqmse and gptq those that the recipe has not.
+  assert_true(differs);               // Some method does something here.
   assert_non_null(strstr(result.json, "\"ablation\""));
   // The file does not depend on it.
   itg_compile_result plain = {0};
