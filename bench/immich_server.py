@@ -8,7 +8,8 @@
 left to judge); --photos: photographs that are sent; --tools: the folder of face_reference.py.
 
 Cold start is the time from the start of the process to the first face embedding in the answer; the best of the rounds. Idle memory is
-the resident set after that answer and six seconds of rest; "fresh" is before any request. Throughput counts answers with all faces
+the resident set after that answer and six seconds of rest; "fresh" is before any request; "unloaded" is after the load and 75 seconds
+without a request, models being closed after 60 (--model-ttl; the reference keeps its own). Throughput counts answers with all faces
 embedded. Both services run alone, in turn, on the same photographs. The integer models are made first with `intaglio compile`.
 With --clip also an image tower in the shape of CLIP ViT-B/32 with made weights (bench/make_clip.py): speed and memory only.
 """
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import time
 
+TTL, UNLOAD_SECONDS = ("--model-ttl", "60"), 75
 HERE = os.path.dirname(os.path.abspath(__file__))
 PREPROCESS = {"channels": "BGR", "resize": {"rule": "squash", "method": "opencv-linear"}, "size": [112, 112], "mean": 127, "std": 128}
 CLIP_ENTRIES = '{"clip":{"visual":{"modelName":"ViT-B-32__made"}}}'
@@ -162,6 +164,9 @@ def measure(command, bodies, rounds, seconds, clients):
     result["faces_per_second"] = sum(d[0] for d in done) / seconds
     result["p50_ms"], result["p99_ms"] = 1e3 * latencies[len(latencies) // 2], 1e3 * latencies[int(len(latencies) * 0.99)]
     result["busy_mib"] = memory(service.process.pid)
+    if "--model-ttl" in command:
+        time.sleep(UNLOAD_SECONDS)
+        result["unloaded_mib"] = memory(service.process.pid)
     service.stop()
     return result
 
@@ -189,7 +194,7 @@ def measure_clip(options, work, reference, bodies, table):
 
     model = make_clip.make(os.path.join(work, "clip"))
     arguments = (bodies, 2, options.seconds, 2)
-    command = [options.intaglio, "serve", "--immich", "--offline", "--models", os.path.join(work, "clip"), "--host", "127.0.0.1", "--port", "PORT"]
+    command = [options.intaglio, "serve", "--immich", "--offline", "--models", os.path.join(work, "clip"), "--host", "127.0.0.1", "--port", "PORT", *TTL]
     table["CLIP, ONNX Runtime"] = measure([*reference[:3], model, *reference[4:]], *arguments)
     table["CLIP, Intaglio float"] = measure(command, *arguments)
     subprocess.run([options.intaglio, "compile", model, "-o", model[:-5] + ".itg", "--calibration", options.photos, "--limit", "8",
@@ -219,7 +224,7 @@ def main():
         arguments = (bodies, options.rounds, options.seconds, options.clients)
         for name, compiled in (("Intaglio, integers", True), ("Intaglio, float", False)):
             folder = model_folder(work, options.models, compiled, options)
-            command = [options.intaglio, "serve", "--immich", "--offline", "--models", folder, "--host", "127.0.0.1", "--port", "PORT"]
+            command = [options.intaglio, "serve", "--immich", "--offline", "--models", folder, "--host", "127.0.0.1", "--port", "PORT", *TTL]
             table[name] = measure(command, *arguments)
         table["FastAPI + ONNX Runtime"] = measure(reference, *arguments)
         if options.clip:
@@ -228,9 +233,9 @@ def main():
         print(json.dumps(table))
         return
     print(f"{len(bodies)} photographs, {options.clients} clients, {os.cpu_count()} processors")
-    print(f"{'':24}{'cold ms':>9}{'fresh MiB':>11}{'idle MiB':>10}{'busy MiB':>10}{'answers/s':>11}{'faces/s':>9}{'p50 ms':>8}{'p99 ms':>8}")
+    print(f"{'':24}{'cold ms':>9}{'fresh MiB':>11}{'idle MiB':>10}{'busy MiB':>10}{'unloaded MiB':>14}{'answers/s':>11}{'faces/s':>9}{'p50 ms':>8}{'p99 ms':>8}")
     for name, r in table.items():
-        print(f"{name:24}{r['cold_ms']:9.0f}{r['fresh_mib']:11.0f}{r['idle_mib']:10.0f}{r['busy_mib']:10.0f}{r['answers_per_second']:11.1f}"
+        print(f"{name:24}{r['cold_ms']:9.0f}{r['fresh_mib']:11.0f}{r['idle_mib']:10.0f}{r['busy_mib']:10.0f}{r.get('unloaded_mib', float('nan')):14.0f}{r['answers_per_second']:11.1f}"
               f"{r['faces_per_second']:9.1f}{r['p50_ms']:8.0f}{r['p99_ms']:8.0f}")
 
 
