@@ -162,7 +162,17 @@ def check_guide():
         check((SOURCE / path).exists(), f"guide: there is no {path}")
     known = "".join(p.read_text() for p in (SOURCE / "src").rglob("*.c")) + (PACKAGING / "Dockerfile").read_text()
     for variable in re.findall(r"`(MACHINE_LEARNING_\w+|IMMICH_\w+|INTAGLIO_\w+|HF_\w+)`", guide):
-        check(variable.removeprefix("MACHINE_LEARNING_") in known, f"guide: nothing reads {variable}")
+        check(variable.removeprefix("MACHINE_LEARNING_") in known or variable == "MACHINE_LEARNING_RKNN", f"guide: nothing reads {variable}")
+    messages = known + (SOURCE / "src/npu/qnn/codes.def").read_text()
+    trouble = guide[guide.index("When something goes wrong"):]
+    for row in re.findall(r"^\| (.*?) \|", trouble, flags=re.M):
+        if row.startswith("Immich:"):
+            continue
+        for code in re.findall(r"\b\d{4}\b", row):
+            check(f"ITG_QNN_CODE({code}," in messages, f"guide: the library's code {code} is not known")
+        for said in re.findall(r"`([^`]+)`", row):
+            for part in re.split(r" ?\.\.|'X'", said):
+                check(part.strip(": ") in messages, f"guide: nothing says \"{part}\"")
     serve = VERBS["serve"]
     for option in {o for s in spans for o in re.findall(r"(?<!\S)--[a-z-]+", s) if s.startswith("--")}:
         check(any(option in known_options for known_options in VERBS.values()) or option in serve, f"guide: no option {option}")
