@@ -59,7 +59,10 @@ static inline bool service_prepare(void) {
   return true;
 }
 
+static pid_t service_child = -1; // Of service_spawn.
+
 static inline void service_remove(void) {
+  if (service_child > 0) kill(service_child, SIGKILL); // A test that fails leaves no server behind.
   char command[256];
   snprintf(command, sizeof command, "rm -rf '%s'", service_folder);
   if (system(command) != 0) abort();
@@ -117,7 +120,7 @@ static inline pid_t service_spawn(const char *const *more, uint16_t wanted_port,
   snprintf(models, sizeof models, "%s/models", service_folder);
   while (more && *more && count < 39) words[count++] = *more++;
   unlink(service_log_path());
-  const pid_t child = fork();
+  const pid_t child = service_child = fork();
   if (child == 0) {
     const int file = open(service_log_path(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     dup2(file, STDERR_FILENO);
@@ -145,6 +148,7 @@ static inline pid_t service_spawn(const char *const *more, uint16_t wanted_port,
 // A polite end: SIGTERM. True when the command ended with 0.
 static inline bool service_end(pid_t child) {
   int status = 1;
+  service_child = -1;
   kill(child, SIGTERM);
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
