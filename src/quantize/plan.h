@@ -89,7 +89,7 @@ ITG_MUST_USE itg_status itg_plan_moves(itg_quantize_plan *plan, itg_diagnostic *
 // encodings. Errors: UNSUPPORTED (weights that are not constant), QUANTIZATION, MEMORY.
 ITG_MUST_USE itg_status itg_plan_weights(itg_quantize_plan *plan, itg_diagnostic *diagnostic);
 
-// mse.c: the range in [low, high] that minimises the squared error of `levels` codes over histograms that cover the
+// mse.c: the range in [low, high] that minimises the squared error of `levels` codes, clipping weighted, over histograms that cover the
 // ranges [low_i, high_i] of `count` statistics. Exact zeros (values of the bin that begins or ends at 0) cost nothing
 // inside the range. *low <= 0 <= *high on return.
 void itg_range_mse(const itg_tensor_statistics *const *statistics, size_t count, int32_t levels, double *low,

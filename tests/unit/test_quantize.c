@@ -1,5 +1,6 @@
 // What quantize decides: shared encodings, bits by precision and rule, weights at their limits, the same bytes for any number
 // of threads.
+#include "quantize/plan.h"
 #include "support/integer_net.h"
 
 static const itg_window plain1x1 = {.rank = 2, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
@@ -132,6 +133,42 @@ static void functions_with_wide_results_read_wide(void **state) {
     itg_graph_destroy(quantized);
     itg_graph_destroy(graph);
   }
+}
+
+// A bell of ordinary values up to 1 with a few as far as 4: the range leaves out nothing in 16 bits, the tail in few bits, and
+// what is chosen is the best of its neighbours by the error that mse.c describes.
+static void ranges_weigh_clipping_against_rounding(void **state) {
+  (void)state;
+  static uint64_t histogram[ITG_HISTOGRAM_BINS];
+  const double width = 4.0 / ITG_HISTOGRAM_BINS;
+  for (int b = 0; b < ITG_HISTOGRAM_BINS; b++) {
+    const double x = (b + 0.5) * width;
+    histogram[b] = (uint64_t)(1e6 * exp(-8 * x * x)) + (b % 64 == 63);
+  }
+  const itg_tensor_statistics statistics = {.low = 0, .high = 4, .count = 1, .histogram = histogram};
+  const itg_tensor_statistics *list[] = {&statistics};
+  const int32_t levels[] = {16, 256, 65536};
+  double chosen[3];
+  for (int i = 0; i < 3; i++) {
+    double low = 0, best = INFINITY, best_edge = 0;
+    chosen[i] = 4;
+    itg_range_mse(list, 1, levels[i], &low, &chosen[i]);
+    assert_true(low == 0);
+    for (int step = 1; step <= 64; step++) {
+      const double edge = 4.0 * step / 64, code = edge / (levels[i] - 1);
+      double error = 0;
+      for (int b = 0; b < ITG_HISTOGRAM_BINS; b++) {
+        const double x = (b + 0.5) * width, n = (double)histogram[b];
+        error += x > edge ? 2.5 * n * (x - edge) * (x - edge) : b > 0 ? n * code * code / 12 : 0;
+      }
+      if (error < best) {
+        best = error;
+        best_edge = edge;
+      }
+    }
+    assert_true(fabs(chosen[i] - best_edge) <= 4.0 / 64 + 1e-9);
+  }
+  assert_true(chosen[0] < 1.5 && chosen[0] < chosen[1] && chosen[2] > 3.9);
 }
 
 static void later_rules_win_and_match_by_name(void **state) {
@@ -414,6 +451,7 @@ int main(void) {
       cmocka_unit_test(the_stream_has_sixteen_bits_and_operands_eight),
       cmocka_unit_test(everything_behind_the_last_weights_has_sixteen_bits),
       cmocka_unit_test(functions_with_wide_results_read_wide),
+      cmocka_unit_test(ranges_weigh_clipping_against_rounding),
       cmocka_unit_test(later_rules_win_and_match_by_name),
       cmocka_unit_test(relu_starts_at_zero_and_sigmoid_is_fixed),
       cmocka_unit_test(weights_and_biases_fit_their_types),
