@@ -92,7 +92,8 @@ static void embed(itg_session *session, const float *pixels, float *out) {
   must(itg_session_get_output(session, 0, out, NUMBERS, &why), &why);
 }
 
-static void check_network(const char *precision, const char *name, double to_float, double to_native) {
+static void check_network(const char *precision, const char *name, double to_float, double to_native,
+                          double to_profile) {
   const itg_target *target = NULL;
   itg_diagnostic why = {0};
   must(itg_target_find(name, &why, &target), &why);
@@ -148,7 +149,7 @@ static void check_network(const char *precision, const char *name, double to_flo
                 name, precision, mean, lowest, to_ours, target->arch < 73 ? "htp-v68" : "htp-v73", to_prediction,
                 blob.op_count, blob.size / 1024, (unsigned long long)profile.accelerator_cycles);
   assert_true(mean >= to_float);
-  assert_true(to_ours >= to_native && to_prediction >= to_native);
+  assert_true(to_ours >= to_native && to_prediction >= to_profile);
   free(in);
   free(out);
   itg_qnn_context_close(context);
@@ -162,15 +163,15 @@ static void check_network(const char *precision, const char *name, double to_flo
 
 static void a8w8_s16_survives_on_v68(void **state) {
   (void)state;
-  check_network("a8w8+s16", "qcs6490", .99, .995);
+  check_network("a8w8+s16", "qcs6490", .99, .995, .9975);
 }
 static void a16w8_survives_on_v68(void **state) {
   (void)state;
-  check_network("a16w8", "qcs6490", .997, .9998);
+  check_network("a16w8", "qcs6490", .997, .9998, .99999);
 }
 static void a16w8_survives_on_v73(void **state) {
   (void)state;
-  check_network("a16w8", "sm8550", .997, .9998);
+  check_network("a16w8", "sm8550", .997, .9998, .99999);
 }
 
 static bool read_rows(const char *name, itg_npy *out) {
