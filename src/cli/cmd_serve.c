@@ -53,7 +53,7 @@ static const cli_option options[] = {
     {"max-connections", 0, "N", "connections at the same time; more wait (default: 256)"},
     CLI_OPTION_CPU,
     {"log-level", 0, "LEVEL", "debug, info, warn or error (default: $IMMICH_LOG_LEVEL, or info)"},
-    {"health", 0, NULL, "ask the service that runs on this machine's port whether it is well, and end with 0 if so"},
+    {"health", 0, NULL, "ask the service that listens on the host and port whether it is well, and end with 0 if so"},
     CLI_OPTION_HELP,
 };
 
@@ -254,7 +254,8 @@ static int run_serve(const cli_arguments *arguments) {
   if (itg_settings_from_environment(&why, &run.settings) != ITG_OK) return cli_fail(&why);
   if (cli_has(arguments, "health")) {
     if (!cli_get_integer(arguments, "port", 1, 65535, &run.settings.port)) return CLI_USAGE;
-    const itg_status health = itg_health_check((uint16_t)run.settings.port, HEALTH_SECONDS, &why);
+    const char *host = cli_get(arguments, "host") ? cli_get(arguments, "host") : run.settings.host;
+    const itg_status health = itg_health_check(host, (uint16_t)run.settings.port, HEALTH_SECONDS, &why);
     return health == ITG_OK ? CLI_OK : cli_fail(&why);
   }
   if (cli_has(arguments, "openai")) return cli_serve_openai(arguments);

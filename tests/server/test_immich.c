@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "server/compiling.h"
+#include "server/health.h"
 #include "server/page/page.h"
 #include "server/service.h"
 
@@ -105,6 +106,24 @@ static void answers_root_and_ping(void **state) {
   assert_string_equal(reply.body, "pong");
   assert_non_null(strstr(http_find_header(&reply, "content-type"), "text/plain"));
   http_free(&reply);
+}
+
+static void tells_whether_it_is_well(void **state) {
+  const service *s = *state;
+  itg_diagnostic why = {0};
+  static const char *const hosts[] = {NULL, "[::]", "0.0.0.0", "127.0.0.1"};
+  for (int i = 0; i < 4; i++) assert_int_equal(itg_health_check(hosts[i], s->port, 2, &why), ITG_OK);
+  assert_int_equal(itg_health_check("127.0.0.2", s->port, 2, &why), ITG_ERROR_IO); // It listens on one address.
+  assert_non_null(strstr(why.message, "127.0.0.2"));
+  // Who takes connections and says nothing, or something else, is not well.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+  assert_int_equal(listen(listener, 4), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+  assert_int_equal(itg_health_check(NULL, ntohs(address.sin_port), 1, &why), ITG_ERROR_TIMEOUT);
+  close(listener);
 }
 
 static void finds_faces(void **state) {
@@ -574,6 +593,7 @@ int main(void) {
   photograph = service_read_file(path, &photograph_size);
   const struct CMUnitTest tests[] = {
       RUN(answers_root_and_ping),
+      RUN(tells_whether_it_is_well),
       RUN(finds_faces),
       RUN(detects_alone),
       RUN(takes_odd_pictures),
