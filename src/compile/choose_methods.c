@@ -5,6 +5,7 @@
 #include "compile/choose_methods.h"
 
 #include "compile/trial.h"
+#include "quantize/weight_fit/work.h"
 
 enum { FEWEST_SAMPLES = 8, MOST_SAMPLES = 64 };
 static const double clearly = 0.95; // A method goes when the outputs' noise falls below this part of what it was.
@@ -84,4 +85,13 @@ itg_status itg_choose_methods(const itg_graph *canonical, const itg_float_networ
   itg_trial_free(&s.trial);
   if (status == ITG_OK) recipe->methods_off = off;
   return status;
+}
+
+// One core does about 10^10 of these multiply-accumulates a second (MiniLM: 2.4 * 10^11, 24 seconds of one core).
+static const double affordable_work = 1.5e12;
+
+void itg_choose_weight_method(const itg_graph *canonical, size_t sample_count, itg_recipe *recipe) {
+  const bool fits = itg_recipe_operand_bits(recipe) == 16 && recipe->weight_method == ITG_WEIGHT_NEAREST;
+  if (fits && sample_count >= FEWEST_SAMPLES && itg_weight_fit_work(canonical, sample_count) <= affordable_work)
+    recipe->weight_method = ITG_WEIGHT_FEEDBACK;
 }

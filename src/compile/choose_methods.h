@@ -13,4 +13,8 @@ ITG_MUST_USE itg_status itg_choose_methods(const itg_graph *canonical, const itg
                                            const itg_build_options *build, itg_recipe *recipe,
                                            itg_diagnostic *diagnostic);
 
+// For 16-bit operands, next to which the rounding of 8-bit weights is all that is lost: gptq, where there are 8 samples or more
+// and the walk through the layers takes about a minute at most. Leaves other recipes alone.
+void itg_choose_weight_method(const itg_graph *canonical, size_t sample_count, itg_recipe *recipe);
+
 #endif

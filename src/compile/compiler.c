@@ -210,8 +210,10 @@ static itg_status build(compile_run *run) {
                                    .progress_context = options->progress_context};
   if (run->is_mixed) run->build.calibration = itg_samples_cut(&options->calibration, false, &run->calibrating);
   // A recipe that was given is followed to the letter.
-  if (!options->recipe)
+  if (!options->recipe) {
     ITG_TRY(itg_choose_methods(run->canonical, run->network, &run->build, &run->recipe, run->diagnostic));
+    itg_choose_weight_method(run->canonical, run->build.calibration.count, &run->recipe);
+  }
   ITG_TRY(itg_build_calibrate(run->canonical, &run->recipe, &run->build, run->diagnostic, &run->calibrated));
   run->calibrate_seconds = itg_now() - start;
   if (run->is_mixed) ITG_TRY(search_recipe(run));

@@ -7,9 +7,9 @@
 #include "quantize/plan.h"
 #include "quantize/weight_fit/fit.h"
 #include "quantize/weight_fit/walk.h"
+#include "quantize/weight_fit/work.h"
 #include "tensor/nibbles.h"
 
-enum { MOST_SAMPLES = 64, MOST_WINDOWS = 8192 }; // Windows: of all samples of a layer together.
 static const size_t walk_memory = (size_t)384 << 20;
 
 // A layer whose constants become integers.
@@ -202,7 +202,7 @@ static itg_status fit_layer(const itg_quantize_plan *plan, const itg_walk *walk,
   const size_t samples = itg_walk_sample_count(walk);
   itg_moments moments;
   ITG_TRY(itg_moments_collect(job->node, itg_walk_exact(walk, x), itg_walk_rounded(walk, x), samples,
-                              MOST_WINDOWS / (int64_t)samples, plan->pool, arena, diagnostic, &moments));
+                              ITG_FIT_MOST_WINDOWS / (int64_t)samples, plan->pool, arena, diagnostic, &moments));
   return itg_weight_fit(&job->rows, &moments, &options, plan->pool, diagnostic);
 }
 
@@ -237,7 +237,7 @@ static itg_status fill_jobs(itg_quantize_plan *plan, weight_job *jobs, size_t co
   for (size_t i = 0; i < count; i++) fitted = fitted || is_fitted(&jobs[i]);
   itg_walk *walk = NULL;
   if (fitted && !imported)
-    ITG_TRY(itg_walk_create(plan->graph, itg_statistics_samples(plan->statistics), walk_memory, MOST_SAMPLES,
+    ITG_TRY(itg_walk_create(plan->graph, itg_statistics_samples(plan->statistics), walk_memory, ITG_FIT_MOST_SAMPLES,
                             plan->pool, diagnostic, &walk));
   if (!walk) {
     for (size_t i = 0; i < count; i++) {
