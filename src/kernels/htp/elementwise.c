@@ -120,6 +120,12 @@ static double slope_of(const itg_convert_task *t, size_t i) {
   return factor_of(t->negative_multiplier[i], t->negative_shift[i]) / factor_of(t->multiplier, t->shift);
 }
 
+// Of the factors: as many as 16 signed bits hold.
+static int32_t prelu_bits(double positive) {
+  const int exponent = exponent_of(positive);
+  return exponent > 0 ? 15 - exponent : 15;
+}
+
 static void pack_prelu(const itg_task *task, void *packed) {
   const itg_convert_task *t = &task->convert;
   prelu_rule *rule = packed;
@@ -133,7 +139,7 @@ static void pack_prelu(const itg_task *task, void *packed) {
   int32_t zero;
   itg_encoding_from_range(low, high, (itg_dtype)t->in_type, &scale, &zero);
   const bool is_wide = t->in_type == ITG_TASK_U16;
-  rule->bits = positive >= 1 ? 14 : 15;
+  rule->bits = prelu_bits(positive);
   rule->fraction = is_wide ? 0 : rule->bits - 8;
   const double one = __builtin_ldexp(1, rule->bits);
   // 16 bits: towards zero; 8 bits: to the nearest, and the product of both factors down.
@@ -149,7 +155,7 @@ static void pack_prelu(const itg_task *task, void *packed) {
 static bool supports_prelu(const itg_task *task) {
   const itg_convert_task *t = &task->convert;
   return t->in_type == t->out_type && t->multiplier > 0 && t->negative_multiplier &&
-         factor_of(t->multiplier, t->shift) < 2;
+         prelu_bits(factor_of(t->multiplier, t->shift)) > 8;
 }
 
 static int64_t shift_half_up(int64_t value, int32_t bits) { return (value + ((int64_t)1 << (bits - 1))) >> bits; }

@@ -8,7 +8,7 @@
 #include "base/child.h"
 #include "lower/qnn/prepare.h"
 
-enum { DEFAULT_SECONDS = 600 };
+enum { DEFAULT_SECONDS = 600, SECONDS_A_MEBIBYTE = 6 };
 #define DEFAULT_MEMORY ((size_t)8 << 30)
 static const char name[] = "the vendor's QNN compiler";
 
@@ -97,11 +97,23 @@ static itg_status read_result(itg_span bytes, itg_diagnostic *diagnostic, itg_qn
   return ITG_OK;
 }
 
+// The vendor's compiler takes about a second for two megabytes of weights where the machine is its own.
+static int default_seconds(const itg_graph *graph) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < graph->tensor_count; i++) {
+    size_t size;
+    const itg_tensor *tensor = graph->tensors[i];
+    if (tensor->data && itg_shape_bytes(&tensor->shape, tensor->dtype, &size)) bytes += size;
+  }
+  return DEFAULT_SECONDS + (int)(bytes >> 20) * SECONDS_A_MEBIBYTE;
+}
+
 itg_status itg_qnn_prepare_isolated(const itg_graph *graph, const itg_target *target,
                                     const itg_qnn_prepare_options *options, itg_diagnostic *diagnostic,
                                     itg_qnn_blob *out) {
   preparation task = {graph, target, options};
-  const itg_child_limits limits = {.seconds = options->timeout_seconds ? options->timeout_seconds : DEFAULT_SECONDS,
+  const itg_child_limits limits = {.seconds =
+                                       options->timeout_seconds ? options->timeout_seconds : default_seconds(graph),
                                    .memory_bytes = options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY};
   itg_child_result result = {0};
   ITG_TRY(itg_child_run(name, "try another library version (--qnn-dir) or optimisation level", prepare_and_write, &task,

@@ -9,7 +9,7 @@
 typedef struct itg_qnn_prepare_options {
   const char *directory;  // Of the vendor's library; NULL searches (itg_qnn_search_path).
   int optimization_level; // 1..3; 0 stands for 3.
-  int timeout_seconds;    // Of itg_qnn_prepare_isolated; 0 stands for 600.
+  int timeout_seconds;    // Of itg_qnn_prepare_isolated; 0 stands for 600 and 6 more a MiB of constants.
   size_t memory_bytes;    // Address space the child may take; 0 stands for 8 GiB.
   bool survey_only;       // Only asks the validator: no binary, `refusals` are complete.
 } itg_qnn_prepare_options;
