@@ -1,6 +1,7 @@
-// Convert, Add and PReLU in the NPU's arithmetic (profiles htp-v68 and htp-v73, which agree here), as measured on the vendor's
+// Convert, Add, per-channel affine and PReLU in the NPU's arithmetic (profiles htp-v68 and htp-v73, which agree here), as measured on the vendor's
 // library over all 65,536 codes (docs/ARITHMETIC.md 6). hu(v) = floor(v + 0.5). A factor comes as multiplier*2^-shift.
 #include "graph/op.h"
+#include "kernels/htp/rule.h"
 #include "kernels/reference/access.h"
 #include "tensor/encoding.h"
 
@@ -102,6 +103,55 @@ static void add(const itg_task *task, const itg_kernel_call *call, size_t begin,
   }
 }
 
+// ---- Affine of 16-bit codes: a depth-wise kernel of one tap (lower/qnn), multiplied element by element ----
+
+typedef struct affine_rule {
+  int64_t weight, bias; // The bias holds the zero point of the output.
+  int64_t multiplier;   // Of 15 bits.
+  int64_t shift;
+} affine_rule;
+
+static bool supports_affine(const itg_task *task) {
+  const itg_affine_task *t = &task->affine;
+  return t->in_type == ITG_TASK_U16 && t->out_type == ITG_TASK_U16 && t->channels <= ITG_HTP_ONE_TAP_CHANNELS &&
+         t->low == 0 && t->high == itg_code_max(ITG_DTYPE_U16);
+}
+
+static size_t affine_packed(const itg_task *task) { return (size_t)task->affine.channels * sizeof(affine_rule); }
+
+// In units of the input's code, as if both scales were 1: only their ratio matters, and the gain holds it.
+static void pack_affine(const itg_task *task, void *packed) {
+  const itg_affine_task *t = &task->affine;
+  affine_rule *rules = packed;
+  for (int64_t c = 0; c < t->channels; c++) {
+    const int64_t p = t->per_channel ? c : 0;
+    const double gain = factor_of(t->scale[p], t->scale_shift[p]);
+    const double offset = __builtin_ldexp((double)t->offset[p], -t->scale_shift[p]);
+    const itg_htp_gain fitted = itg_htp_fit_gain(1, 1, 1, gain, offset, 1, 1, t->out_zero);
+    const int exponent = exponent_of(fitted.scale);
+    rules[c] = (affine_rule){.weight = fitted.weight,
+                             .bias = fitted.bias + (int64_t)__builtin_rint(t->out_zero / fitted.scale),
+                             .multiplier = round_half_up(__builtin_ldexp(fitted.scale, 15 - exponent)),
+                             .shift = 15 - exponent};
+  }
+}
+
+static size_t affine_units(const itg_task *task) { return (size_t)task->affine.rows; }
+
+static void affine(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  const itg_affine_task *t = &task->affine;
+  const affine_rule *rules = call->packed;
+  for (size_t row = begin; row < end; row++) {
+    for (int64_t c = 0; c < t->channels; c++) {
+      const int64_t i = (int64_t)row * t->channels + c;
+      const int64_t sum = rules[c].weight * (itg_load(call->inputs[0], i, t->in_type) - t->in_zero) + rules[c].bias;
+      const int64_t half = ((int64_t)1 << (rules[c].shift - 1)) + ((int64_t)1 << (rules[c].shift - 9));
+      const int64_t code = (int64_t)(((__int128)sum * rules[c].multiplier + half) >> rules[c].shift);
+      itg_store(call->outputs[0], i, t->out_type, (int32_t)itg_clamp_i64(code, t->low, t->high));
+    }
+  }
+}
+
 // ---- PReLU: the slopes are codes of the input's width (lower/qnn); 8-bit codes are rounded twice. ----
 
 typedef struct prelu_rule {
@@ -121,8 +171,13 @@ static double slope_of(const itg_convert_task *t, size_t i) {
 }
 
 // Of the factors: as many as 16 signed bits hold.
-static int32_t prelu_bits(double positive) {
-  const int exponent = exponent_of(positive);
+static int32_t prelu_bits(const itg_convert_task *t) {
+  double largest = factor_of(t->multiplier, t->shift);
+  for (size_t i = 0; i < slope_count(t); i++) {
+    const double size = __builtin_fabs(factor_of(t->negative_multiplier[i], t->negative_shift[i]));
+    largest = size > largest ? size : largest;
+  }
+  const int exponent = exponent_of(largest);
   return exponent > 0 ? 15 - exponent : 15;
 }
 
@@ -139,7 +194,7 @@ static void pack_prelu(const itg_task *task, void *packed) {
   int32_t zero;
   itg_encoding_from_range(low, high, (itg_dtype)t->in_type, &scale, &zero);
   const bool is_wide = t->in_type == ITG_TASK_U16;
-  rule->bits = prelu_bits(positive);
+  rule->bits = prelu_bits(t);
   rule->fraction = is_wide ? 0 : rule->bits - 8;
   const double one = __builtin_ldexp(1, rule->bits);
   // 16 bits: towards zero; 8 bits: to the nearest, and the product of both factors down.
@@ -154,8 +209,7 @@ static void pack_prelu(const itg_task *task, void *packed) {
 
 static bool supports_prelu(const itg_task *task) {
   const itg_convert_task *t = &task->convert;
-  return t->in_type == t->out_type && t->multiplier > 0 && t->negative_multiplier &&
-         prelu_bits(factor_of(t->multiplier, t->shift)) > 8;
+  return t->in_type == t->out_type && t->multiplier > 0 && t->negative_multiplier && prelu_bits(t) > 8;
 }
 
 static int64_t shift_half_up(int64_t value, int32_t bits) { return (value + ((int64_t)1 << (bits - 1))) >> bits; }
@@ -191,6 +245,14 @@ static void prelu(const itg_task *task, const itg_kernel_call *call, size_t begi
                                             .supports = supports_add,                \
                                             .units = add_units,                      \
                                             .run = add};                             \
+  const itg_kernel itg_affine__htp_##suffix = {.name = "itg_affine__htp_" #suffix,   \
+                                               .op = ITG_OP_Q_AFFINE,                \
+                                               .isa = profile,                       \
+                                               .supports = supports_affine,          \
+                                               .packed_size = affine_packed,         \
+                                               .pack = pack_affine,                  \
+                                               .units = affine_units,                \
+                                               .run = affine};                       \
   const itg_kernel itg_prelu__htp_##suffix = {.name = "itg_prelu__htp_" #suffix,     \
                                               .op = ITG_OP_Q_PRELU,                  \
                                               .isa = profile,                        \

@@ -19,6 +19,18 @@ typedef struct itg_htp_rule {
 // what is cut is added to the bias. v73 rounds.
 int32_t itg_htp_bias(int is_v73, int is_wide, double in_scale, double weight_scale, double out_scale, int32_t bias);
 
+// Gain and shift of one channel as the NPU computes them: y = weight*scale*x + bias*scale*in_scale, with a weight of seven bits.
+typedef struct itg_htp_gain {
+  int8_t weight;
+  double scale; // A value of float32.
+  int32_t bias;
+} itg_htp_gain;
+enum { ITG_HTP_ONE_TAP_CHANNELS = 256 }; // 16-bit affines of more channels are kernels of two taps (lower/qnn).
+// The weight and the scale whose factor the NPU's mantissa holds exactly, as near to `gain` as there is. one_tap: a 16-bit kernel
+// of one tap, whose factors have 15 bits everywhere.
+itg_htp_gain itg_htp_fit_gain(int is_v73, int is_wide, int one_tap, double gain, double offset, double in_scale,
+                              double out_scale, int32_t out_zero);
+
 // Makes the rule of a channel. `bias` is what the NPU is given; `weight_sum` the sum of the channel's weights over all taps.
 void itg_htp_rule_make(int is_v73, int is_wide, double in_scale, double weight_scale, double out_scale, int32_t bias,
                        int64_t weight_sum, int32_t in_zero, int32_t out_zero, itg_htp_rule *rule);

@@ -35,29 +35,10 @@ itg_status itg_qnn_convert(itg_qnn_builder *b, const itg_node *node) {
   return itg_qnn_add_clamp(b, node, y, a->low, a->high, &input, &output);
 }
 
-// Weight and scale of a gain such that the NPU's short mantissa of scale/unit is exact: w*scale comes nearest to the gain
-// among the weights of seven bits. `least` is the smallest scale allowed.
-static void fit_gain(double gain, double unit, int bits, double least, int8_t *weight, double *scale) {
-  double best = INFINITY;
-  for (int w = 127; w >= 64; w--) {
-    int exponent;
-    const double mantissa = frexp(fabs(gain) / w / unit, &exponent);
-    const double candidate = (double)(float)(ldexp(floor(ldexp(mantissa, bits) + 0.5), exponent - bits) * unit);
-    const double error = fabs(candidate * w - fabs(gain));
-    if (candidate < least || error >= best) continue;
-    best = error;
-    *weight = (int8_t)(gain < 0 ? -w : w);
-    *scale = candidate;
-  }
-  if (best < INFINITY) return;
-  *scale = least;
-  *weight = (int8_t)floor(gain / least + 0.5);
-}
-
 // The vendor's compiler crashes on 16-bit kernels of one tap with more than 256 channels (seen in QAIRT 2.51, all targets);
 // a second tap of zeros, over the padding's side, avoids that.
 static uint32_t affine_taps(itg_dtype storage, uint32_t channels) {
-  return storage == ITG_DTYPE_U16 && channels > 256 ? 2 : 1;
+  return storage == ITG_DTYPE_U16 && channels > ITG_HTP_ONE_TAP_CHANNELS ? 2 : 1;
 }
 
 // Gains and shifts of the channels as a depth-wise 1x1 kernel with its bias.
@@ -70,25 +51,21 @@ static itg_status affine_constants(itg_qnn_builder *b, const itg_node *node, itg
   double *bias_scales = itg_arena_array(&b->scratch, channels, sizeof(double));
   ITG_TRY_MEMORY(weights && bias && weight_scales && bias_scales, b->diagnostic);
   const double scale_x = itg_qnn_scale(x);
-  const int bits = b->target && b->target->arch >= 73 ? (storage == ITG_DTYPE_U16 ? 22 : 12) : 11;
+  const bool is_v73 = b->target && b->target->arch >= 73, is_wide = storage == ITG_DTYPE_U16;
+  const uint32_t taps = affine_taps(storage, channels), kernel_dims[4] = {1, taps, 1, channels};
   for (uint32_t c = 0; c < channels; c++) {
     const uint32_t at = scale->shape.dims[0] == 1 ? 0 : c;
     const int32_t shift = ((const int32_t *)node->inputs[3]->data)[at];
     const double gain = itg_qnn_factor(((const int32_t *)scale->data)[at], shift) * itg_qnn_scale(y) / scale_x;
     const double offset = ldexp((double)((const int64_t *)node->inputs[2]->data)[at], -shift) * itg_qnn_scale(y);
-    // Channels with next to no gain take a larger scale: their shift must fit 2^30 units of it, and the NPU adds the zero
-    // point in those units (as for convolutions, quantize/weights.c).
-    const double zero_units = ldexp(fmax(zero_y, 1), storage == ITG_DTYPE_U16 ? -37 : -29) * scale_y / scale_x;
-    const double least = fmax(fmax(ldexp(fabs(offset) / scale_x, -30), zero_units), 0x1p-100);
-    fit_gain(gain, scale_y / scale_x, bits, least, &weights[c], &weight_scales[c]);
+    const itg_htp_gain fitted = itg_htp_fit_gain(is_v73, is_wide, taps == 1, gain, offset, scale_x, scale_y, zero_y);
+    weights[c] = fitted.weight;
+    weight_scales[c] = fitted.scale;
     bias_scales[c] = weight_scales[c] * scale_x;
-    bias[c] = (int32_t)floor(offset / bias_scales[c] + 0.5);
+    bias[c] = fitted.bias;
     // Kernels of one tap are multiplied element by element, and rounded.
-    if (affine_taps(storage, channels) > 1)
-      bias[c] = itg_htp_bias(b->target && b->target->arch >= 73, storage == ITG_DTYPE_U16, scale_x, weight_scales[c],
-                             scale_y, bias[c]);
+    if (taps > 1) bias[c] = itg_htp_bias(is_v73, is_wide, scale_x, weight_scales[c], scale_y, bias[c]);
   }
-  const uint32_t taps = affine_taps(storage, channels), kernel_dims[4] = {1, taps, 1, channels};
   ITG_TRY(itg_qnn_constant(b, ITG_QNN_TYPE_S8, 4, kernel_dims, weights, (size_t)taps * channels, 3, channels,
                            weight_scales, 0, &inputs[1]));
   return itg_qnn_constant(b, ITG_QNN_TYPE_S32, 1, &channels, bias, channels * sizeof bias[0], 0, channels, bias_scales,
