@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compile/choices.h"
+#include "compile/choose_methods.h"
 #include "compile/cost.h"
 #include "compile/trial.h"
 #include "plan/task.h"
@@ -20,7 +21,8 @@ typedef struct ranked_choice {
 } ranked_choice;
 
 typedef struct search {
-  const itg_calibrated *calibrated;
+  const itg_calibrated *calibrated; // That of the caller, or `second`.
+  itg_calibrated second;            // For 16-bit operands.
   const itg_mixed_options *options;
   itg_diagnostic *diagnostic;
   itg_recipe *recipe;
@@ -234,6 +236,41 @@ static itg_status swap(search *s, double limit) {
   return ITG_OK;
 }
 
+// ---- what channels are made alike for ----
+
+// Takes a recipe that differs from s->recipe in its preparation for what is picked now, when it makes no more noise at no more than
+// `limit`. `calibrated` is the recipe's.
+static itg_status try_preparation(search *s, const itg_recipe *recipe, const itg_calibrated *calibrated, double limit,
+                                  itg_trial_score *best) {
+  itg_trial_score score;
+  ITG_TRY(itg_trial_recipe(&s->trial, calibrated, recipe, s->diagnostic, &score));
+  if (!(score.noise <= best->noise && score.cost <= limit)) return ITG_OK;
+  *best = score;
+  s->calibrated = calibrated;
+  s->recipe->equalize_for = recipe->equalize_for;
+  s->recipe->weight_method = recipe->weight_method;
+  return ITG_OK;
+}
+
+// `score` is that of what is picked, before and after.
+static itg_status prepare_for_wide(search *s, double limit, itg_trial_score *score) {
+  const itg_graph *canonical = itg_float_network_graph(s->trial.network);
+  itg_build_options build = s->options->build;
+  build.progress = NULL;
+  build.show = NULL;
+  itg_recipe recipe = *s->recipe; // Borrows its memory.
+  recipe.equalize_for = 16;
+  ITG_TRY(itg_build_calibrate(canonical, &recipe, &build, s->diagnostic, &s->second));
+  ITG_TRY(try_preparation(s, &recipe, &s->second, limit, score));
+  if (s->calibrated != &s->second) return ITG_OK;
+  itg_recipe like = recipe;
+  like.precision = "a16w8";
+  itg_choose_weight_method(canonical, build.calibration.count, &like);
+  if (like.weight_method == recipe.weight_method) return ITG_OK;
+  recipe.weight_method = like.weight_method;
+  return try_preparation(s, &recipe, &s->second, limit, score);
+}
+
 // ---- for a cosine ----
 
 static itg_status reach_cosine(search *s, double cosine) {
@@ -241,6 +278,7 @@ static itg_status reach_cosine(search *s, double cosine) {
   itg_trial_score score;
   pick_first(s, high);
   ITG_TRY(try_picks(s, &score));
+  if (score.cosine_mean < cosine) ITG_TRY(prepare_for_wide(s, INFINITY, &score));
   if (score.cosine_mean < cosine)
     ITG_FAIL(
         s->diagnostic, ITG_ERROR_QUANTIZATION, NULL,
@@ -265,6 +303,7 @@ static itg_status reach_cosine(search *s, double cosine) {
 static itg_status choose(search *s, itg_report_mixed *result) {
   const itg_budget *budget = &s->options->budget;
   size_t samples = 0;
+  itg_trial_score score;
   ITG_TRY(prepare(s, &samples));
   if (isnan(budget->cosine)) {
     const double limit = budget->cost * s->narrow_cost;
@@ -272,11 +311,12 @@ static itg_status choose(search *s, itg_report_mixed *result) {
     ITG_TRY(fill_budget(s, limit));
     ITG_TRY(fill_gaps(s, limit, NULL, &cost));
     ITG_TRY(swap(s, limit));
+    ITG_TRY(try_picks(s, &score));
+    ITG_TRY(prepare_for_wide(s, limit, &score));
   } else {
     ITG_TRY(reach_cosine(s, budget->cosine));
+    ITG_TRY(try_picks(s, &score));
   }
-  itg_trial_score score;
-  ITG_TRY(try_picks(s, &score));
   *result =
       (itg_report_mixed){.cost = score.cost / s->narrow_cost,
                          .stream_cost = itg_program_cost(s->wide.legal, s->options->build.target) / s->narrow_cost,
@@ -294,7 +334,7 @@ static itg_status choose(search *s, itg_report_mixed *result) {
   return tell_progress(s, 1, 1);
 }
 
-itg_status itg_mixed_precision(const itg_float_network *network, const itg_calibrated *calibrated,
+itg_status itg_mixed_precision(const itg_float_network *network, itg_calibrated *calibrated,
                                const itg_mixed_options *options, itg_diagnostic *diagnostic, itg_recipe *recipe,
                                itg_report_mixed *out) {
   search s = {.calibrated = calibrated,
@@ -309,6 +349,12 @@ itg_status itg_mixed_precision(const itg_float_network *network, const itg_calib
   itg_built_free(&s.wide);
   itg_built_free(&s.narrow);
   itg_arena_free(&s.arena);
+  if (status == ITG_OK && s.calibrated == &s.second) {
+    itg_calibrated_free(calibrated);
+    *calibrated = s.second;
+  } else {
+    itg_calibrated_free(&s.second);
+  }
   if (status == ITG_OK) *out = result;
   return status;
 }

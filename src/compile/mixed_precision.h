@@ -23,8 +23,10 @@ typedef struct itg_mixed_options {
 } itg_mixed_options;
 
 // `recipe` is a8w8+s16 with the methods and range rules to use; its rules are replaced by the ones found. `calibrated` was made
-// for it. Deterministic. Errors: QUANTIZATION (no choice reaches the cosine), those of building and judging.
-ITG_MUST_USE itg_status itg_mixed_precision(const itg_float_network *network, const itg_calibrated *calibrated,
+// for it. Channels that were made alike for 8-bit operands leave more to lose in the weights; where so much has become wide that
+// 16-bit operands are the better ones to prepare for, the recipe says so, its weights are fitted as those of a16w8, and
+// `calibrated` is replaced. Deterministic. Errors: QUANTIZATION (no choice reaches the cosine), those of building and judging.
+ITG_MUST_USE itg_status itg_mixed_precision(const itg_float_network *network, itg_calibrated *calibrated,
                                             const itg_mixed_options *options, itg_diagnostic *diagnostic,
                                             itg_recipe *recipe, itg_report_mixed *out);
 

@@ -44,7 +44,8 @@ int32_t itg_recipe_weight_bits(const itg_recipe *recipe) { return strcmp(recipe-
 
 // An NPU's affine answers in as many bits as it gets, so there the 16-bit source of an 8-bit operand buys nothing.
 itg_equalization itg_recipe_equalization(const itg_recipe *recipe, const itg_target *target) {
-  return (itg_equalization){.operand_bits = itg_recipe_operand_bits(recipe),
+  return (itg_equalization){.operand_bits =
+                                recipe->equalize_for ? recipe->equalize_for : itg_recipe_operand_bits(recipe),
                             .wide_stream = !target && strcmp(recipe->precision, "a8w8") != 0,
                             .methods_off = recipe->methods_off};
 }
@@ -172,7 +173,8 @@ static itg_status read_methods(itg_recipe *recipe, const json_t *object, itg_dia
 }
 
 static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagnostic *diagnostic) {
-  static const char *const keys[] = {"precision", "range_method", "weight_method", "weight_block", "methods", "rules"};
+  static const char *const keys[] = {"precision",    "range_method", "weight_method", "weight_block",
+                                     "equalize_for", "methods",      "rules"};
   if (!json_is_object(root)) ITG_FAIL(diagnostic, ITG_ERROR_FORMAT, "line 1", "a recipe is a JSON object");
   ITG_TRY(check_keys(root, keys, COUNT(keys), "the top level", diagnostic));
   int precision = -1, range = recipe->range_method, weight = -1;
@@ -182,6 +184,8 @@ static itg_status read_recipe(itg_recipe *recipe, const json_t *root, itg_diagno
       read_choice(root, "weight_method", weight_methods, COUNT(weight_methods), "the top level", diagnostic, &weight));
   ITG_TRY(read_number(root, "weight_block", weight_blocks, COUNT(weight_blocks), "the top level", diagnostic,
                       &recipe->weight_block));
+  ITG_TRY(read_number(root, "equalize_for", activation_bits, COUNT(activation_bits), "the top level", diagnostic,
+                      &recipe->equalize_for));
   if (precision >= 0) recipe->precision = precisions[precision];
   recipe->range_method = (itg_range_method)range;
   recipe->weight_method = weight < 0 ? usual_weight_method(recipe) : (itg_weight_method)weight;
@@ -258,11 +262,13 @@ static bool set_methods(json_t *root, itg_methods_off off) {
 
 char *itg_recipe_to_json(const itg_recipe *recipe) {
   json_t *root = json_object(), *rules = json_array();
-  bool ok = root && rules && set_text(root, "precision", recipe->precision) &&
-            set_text(root, "range_method", range_methods[recipe->range_method]) &&
-            set_text(root, "weight_method", weight_methods[recipe->weight_method]) &&
-            json_object_set_new(root, "weight_block", json_integer(recipe->weight_block)) == 0 &&
-            set_methods(root, recipe->methods_off);
+  bool ok =
+      root && rules && set_text(root, "precision", recipe->precision) &&
+      set_text(root, "range_method", range_methods[recipe->range_method]) &&
+      set_text(root, "weight_method", weight_methods[recipe->weight_method]) &&
+      json_object_set_new(root, "weight_block", json_integer(recipe->weight_block)) == 0 &&
+      (!recipe->equalize_for || json_object_set_new(root, "equalize_for", json_integer(recipe->equalize_for)) == 0) &&
+      set_methods(root, recipe->methods_off);
   for (size_t i = 0; ok && i < recipe->rule_count; i++)
     ok = json_array_append_new(rules, rule_to_json(&recipe->rules[i])) == 0;
   ok = ok && json_object_set(root, "rules", rules) == 0;

@@ -39,6 +39,7 @@ typedef struct itg_recipe {
   itg_weight_method weight_method;
   itg_methods_off methods_off; // Which methods of adapt/methods.def are not used.
   int32_t weight_block; // Of 4-bit fully connected layers (LPBQ): 16, 32, 64 or 0 for one scale an output channel.
+  int32_t equalize_for; // Bits of operands that channels are made alike for: 8, 16 or 0 (those of the precision).
   itg_recipe_rule *rules;
   size_t rule_count;
 } itg_recipe;

@@ -378,6 +378,14 @@ static void test_mixed_precision(void **state) {
     json_decref(compile_mixed("m.onnx", budgets[i], 2, "two.itg"));
     assert_int_equal(system("cmp -s one.itg two.itg"), 0);
   }
+  // With everything wide, channels are not made alike for 8-bit operands.
+  json_t *wide = compile_mixed("m.onnx", "cost=100", 2, "wide.itg");
+  json_t *found = json_load_file("found.json", 0, NULL);
+  assert_int_equal(json_integer_value(json_object_get(found, "equalize_for")), 16);
+  assert_string_equal(json_string_value(json_object_get(found, "weight_method")), "gptq");
+  assert_true(number_of(wide, "noise") <= noise);
+  json_decref(found);
+  json_decref(wide);
   // What was found is a recipe like any other.
   itg_compiler *compiler = open_compiler();
   itg_compile_options options = good_options();

@@ -31,7 +31,7 @@ static void builtin_recipes_have_the_known_names(void **state) {
 static void a_recipe_survives_being_written_and_read(void **state) {
   (void)state;
   itg_recipe recipe, again;
-  assert_int_equal(parse("{\"precision\": \"a16w8\", \"range_method\": \"min-max\", "
+  assert_int_equal(parse("{\"precision\": \"a16w8\", \"range_method\": \"min-max\", \"equalize_for\": 8, "
                          "\"methods\": {\"bias-correction\": false, \"mse-ranges\": true}, \"rules\": ["
                          "{\"op\": \"Conv\", \"activation_bits\": 16, \"weight_method\": \"mse\"},"
                          "{\"name\": \"head*\", \"range_method\": \"mse\", \"weight_bits\": 4, \"weight_block\": 32},"
@@ -45,6 +45,10 @@ static void a_recipe_survives_being_written_and_read(void **state) {
   assert_int_equal(again.range_method, ITG_RANGE_MIN_MAX);
   assert_int_equal(again.weight_method, ITG_WEIGHT_NEAREST);
   assert_int_equal(again.methods_off, 1u << ITG_METHOD_BIAS_CORRECTION);
+  assert_int_equal(again.equalize_for, 8);
+  assert_int_equal(itg_recipe_equalization(&again, NULL).operand_bits, 8);
+  again.equalize_for = 0;
+  assert_int_equal(itg_recipe_equalization(&again, NULL).operand_bits, 16);
   assert_int_equal(again.rule_count, 3);
   assert_string_equal(again.rules[2].input, "x");
   assert_string_equal(again.rules[0].op, "Conv");
@@ -83,6 +87,7 @@ static void mistakes_are_refused_with_their_place(void **state) {
       {"{\"rules\": [{\"activation_bits\": 7}]}", "8, 16"},
       {"{\"rules\": [{\"weight_bits\": 16}]}", "one of: 4, 8"},
       {"{\"weight_block\": 48}", "16, 32, 64"},
+      {"{\"equalize_for\": 4}", "8, 16"},
       {"{\"rules\": [{\"range_method\": \"kl\"}]}", "min-max"},
       {"{\"methods\": []}", "object"},
       {"{\"methods\": {\"bias-correction\": 0}}", "true or false"},
