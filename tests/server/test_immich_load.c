@@ -16,6 +16,13 @@
 #include "server/service.h"
 #include "server/statistics.h"
 
+// Sanitizers are slow, and keep freed memory.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 enum { CLIENTS = 8, FACE_REQUESTS = 28, MOST_REQUESTS = 40 };
 
 typedef struct request_pair {
@@ -34,8 +41,10 @@ static itg_statistics ping_times;
 
 static pid_t start_server(uint16_t wanted_port) {
   static const char *const options[] = {"--queue", "256", NULL};
-  const pid_t child = service_spawn(options, wanted_port, &port);
+  uint16_t got = 0;
+  const pid_t child = service_spawn(options, wanted_port, &got);
   if (child < 0) fail_msg("the server did not start; see %s", service_log_path());
+  if (wanted_port == 0) port = got; // Otherwise clients already use it.
   return child;
 }
 
@@ -216,8 +225,9 @@ static void answers_under_load(void **state) {
       (double)warm / (1 << 20), (double)end / (1 << 20));
   assert_int_equal(atomic_load(&crossed), 0);
   assert_int_equal(atomic_load(&errors), 0);
+  assert_true(atomic_load(&answers) > 0);
+#if !SANITIZED
   assert_true(atomic_load(&answers) > (unsigned long)seconds);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // They are slow, and keep freed memory.
   assert_true(p99 < 0.1);
   assert_true((double)end < 1.05 * (double)warm);
 #endif
@@ -258,6 +268,7 @@ static void comes_back_after_kill(void **state) {
 // Closed models leave nothing behind, and a service at rest is small: users have 2 to 4 GB for all of Immich.
 static void gives_memory_back(void **state) {
   (void)state;
+  if (SANITIZED) skip();
   static const char *const options[] = {"--model-ttl", "1", NULL};
   double best = 1e9;
   size_t fresh = 0, used = 0, after[2] = {0};
@@ -285,11 +296,9 @@ static void gives_memory_back(void **state) {
                 "were closed\n",
                 1e3 * best, (double)fresh / (1 << 20), (double)used / (1 << 20), (double)after[0] / (1 << 20),
                 (double)after[1] / (1 << 20));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   assert_true(best < 0.3);
   assert_true(after[0] < (size_t)60e6 && after[1] < (size_t)60e6);
   assert_true(after[1] < after[0] + (size_t)8e6);
-#endif
   assert_true(service_end(server));
 }
 
