@@ -61,8 +61,18 @@ static itg_status workspace_size(const itg_model *model, const itg_session_optio
   return ITG_OK;
 }
 
+// The mode by its name, "balanced" when none was chosen; NULL for "default".
+static itg_status find_performance(const itg_session_options *options, itg_diagnostic *diagnostic, const char **name,
+                                   const itg_qnn_performance **mode) {
+  *name = options->npu_performance ? options->npu_performance : "balanced";
+  return itg_qnn_performance_find(*name, diagnostic, mode);
+}
+
 static itg_status query(const itg_model *model, const itg_session_options *options, itg_diagnostic *diagnostic) {
+  const char *name;
+  const itg_qnn_performance *mode;
   size_t size;
+  ITG_TRY(find_performance(options, diagnostic, &name, &mode));
   return workspace_size(model, options, diagnostic, &size);
 }
 
@@ -185,8 +195,8 @@ static itg_status load(qnn_state *state, const itg_qnn_library *library, const i
 
 static itg_status prepare(qnn_state *state, const itg_session_options *options, itg_diagnostic *diagnostic) {
   const itg_qnn_performance *mode = NULL;
-  const char *performance = options->npu_performance ? options->npu_performance : "balanced";
-  ITG_TRY(itg_qnn_performance_find(performance, diagnostic, &mode));
+  const char *performance;
+  ITG_TRY(find_performance(options, diagnostic, &performance, &mode));
   snprintf(state->performance, sizeof state->performance, "%s", performance);
   ITG_TRY(parse_context(state->model, options, diagnostic, &state->stored));
   const itg_qnn_stored_header *header = &state->stored.header;

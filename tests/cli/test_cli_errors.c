@@ -345,7 +345,10 @@ static void test_messages_name_what_is_meant(void **state) {
   assert_says("--target");
   assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --budget cost=1.2"), 2);
   assert_says("mixed");
+  assert_int_equal(command("bench m.itg --backend qnn --npu-performance warp"), 2);
+  assert_says("power-saver");
   static const char *const of_npu[] = {"bench m.itg --proof", "bench m.itg --target qcs6490",
+                                       "bench m.itg --npu-performance burst",
                                        "run m.itg --input a.npy --samples --target qcs6490 --output y.npy",
                                        "compare m.itg --float m.onnx --data a.npy --qnn-dir ."};
   for (size_t i = 0; i < sizeof of_npu / sizeof of_npu[0]; i++) {
