@@ -128,8 +128,11 @@ itg_status itg_float_network_open(const char *path, const itg_source_options *op
     itg_graph_destroy(graph);
     return status;
   }
+  itg_graph_release_pages(graph); // Most weights were copied into other layouts.
   itg_float_network *network;
   ITG_TRY(itg_float_network_from_graph(graph, diagnostic, &network));
+  itg_graph_release_pages(
+      network->graph); // The rest has been packed; the few weights that are read in place come back.
   const itg_status remembered = remember_source(network, path, diagnostic);
   if (remembered != ITG_OK) {
     itg_float_network_close(network);
