@@ -8,4 +8,5 @@ foreach(item "fake_qnn;QnnHtp;fake/whole" "fake_cdsprpc;cdsprpc;fake/whole" "fak
   target_link_libraries(${target} PRIVATE intaglio_options m)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder})
   add_dependencies(test_fake_provider ${target})
+  add_dependencies(test_npu_memory ${target})
 endforeach()
