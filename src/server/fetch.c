@@ -28,6 +28,7 @@ struct itg_fetch {
   pthread_cond_t ended; // A download.
   bool busy;
   size_t waiting;
+  itg_fetch_report running; // Of the one that is busy.
   failure failures[FAILURES];
   size_t failure_count; // Ever; the ring keeps the newest.
   double logged;
@@ -66,6 +67,11 @@ void itg_fetch_cancel(itg_fetch *fetch) { atomic_store(&fetch->cancelled, true);
 static int show_progress(void *context, const char *stage, long long done, long long total) {
   itg_fetch *fetch = context;
   const double now = itg_clock();
+  pthread_mutex_lock(&fetch->lock);
+  snprintf(fetch->running.file, sizeof fetch->running.file, "%s", stage);
+  fetch->running.done = done;
+  fetch->running.total = total;
+  pthread_mutex_unlock(&fetch->lock);
   if (now - fetch->logged >= LOG_SECONDS) {
     fetch->logged = now;
     itg_log(ITG_LOG_INFO, "fetching %s: %.1f of %.1f MiB", stage, (double)done / (1 << 20), (double)total / (1 << 20));
@@ -144,6 +150,8 @@ itg_status itg_fetch_model(itg_fetch *fetch, const char *name, const char *folde
     status = why.status;
   } else if (status == ITG_OK && !itg_fetch_is_there(folder)) {
     fetch->busy = true;
+    fetch->running = (itg_fetch_report){0};
+    snprintf(fetch->running.model, sizeof fetch->running.model, "%s", name);
     pthread_mutex_unlock(&fetch->lock);
     status = fetch_once(fetch, name, folder, &why);
     pthread_mutex_lock(&fetch->lock);
@@ -154,4 +162,12 @@ itg_status itg_fetch_model(itg_fetch *fetch, const char *name, const char *folde
   pthread_mutex_unlock(&fetch->lock);
   if (status != ITG_OK && diagnostic) *diagnostic = why;
   return status;
+}
+
+bool itg_fetch_running(itg_fetch *fetch, itg_fetch_report *out) {
+  pthread_mutex_lock(&fetch->lock);
+  const bool busy = fetch->busy;
+  *out = fetch->running;
+  pthread_mutex_unlock(&fetch->lock);
+  return busy;
 }

@@ -24,6 +24,12 @@ void itg_fetch_destroy(itg_fetch *fetch); // Nobody may be fetching. NULL is all
 // CANCELLED (gone said so), IO (the hub's model has nothing for this folder), those of itg_hub_pull.
 ITG_MUST_USE itg_status itg_fetch_model(itg_fetch *fetch, const char *name, const char *folder,
                                         bool (*gone)(void *context), void *gone_context, itg_diagnostic *diagnostic);
+// What is being fetched just now; false when nothing is.
+typedef struct itg_fetch_report {
+  char model[128], file[128];
+  long long done, total; // Bytes of the file.
+} itg_fetch_report;
+bool itg_fetch_running(itg_fetch *fetch, itg_fetch_report *out);
 // Ends what goes on and everything later with CANCELLED.
 void itg_fetch_cancel(itg_fetch *fetch);
 

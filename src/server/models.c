@@ -395,3 +395,7 @@ bool itg_models_status(itg_models *models, size_t index, itg_model_status *out) 
   pthread_mutex_unlock(&models->lock);
   return there;
 }
+
+bool itg_models_fetching(itg_models *models, itg_fetch_report *out) {
+  return models->fetch && itg_fetch_running(models->fetch, out);
+}

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "server/entries.h"
+#include "server/fetch.h"
 #include "server/networks.h"
 #include "server/statistics.h"
 
@@ -76,6 +77,9 @@ typedef struct itg_model_status {
 
 // Copies what is known of model `index` (0, 1, ..); false past the end.
 bool itg_models_status(itg_models *models, size_t index, itg_model_status *out);
+
+// What is being fetched from the hub just now; false when nothing is.
+bool itg_models_fetching(itg_models *models, itg_fetch_report *out);
 
 // The folder's name of a model: what follows the last "/", with ":" and "\" as "_" and without dots (Immich's rule).
 // False when nothing is left, or it does not fit.

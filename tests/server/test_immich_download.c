@@ -61,7 +61,17 @@ static void a_model_comes_when_it_is_asked_for(void **state) {
   (void)state;
   pthread_t clients[CLIENTS];
   for (int i = 0; i < CLIENTS; i++) assert_int_equal(pthread_create(&clients[i], NULL, ask, "buffalo_test"), 0);
-  service_sleep(300);
+  http_reply page = http_call(running.port, "GET", "/status", NULL, "", 0);
+  for (int i = 0; i < 400 && !strstr(page.body, "{\"model\":\"buffalo_test\",\"file\":\""); i++) {
+    http_free(&page);
+    service_sleep(10);
+    page = http_call(running.port, "GET", "/status", NULL, "", 0);
+  }
+  assert_non_null(strstr(page.body, "\"fetching\":{\"model\":\"buffalo_test\"")); // Says what is being waited for.
+  http_free(&page);
+  page = http_call(running.port, "GET", "/", "Accept: text/html\r\n", "", 0);
+  assert_non_null(strstr(page.body, "Being fetched: buffalo_test"));
+  http_free(&page);
   const double start_time = itg_clock();
   const body there = faces_of("faceplugin"); // What is there is answered meanwhile.
   http_reply reply = body_post(running.port, &there);
@@ -83,6 +93,9 @@ static void a_model_comes_when_it_is_asked_for(void **state) {
   assert_int_equal(hub_requests("/api/models/"), 1);
   assert_int_equal(hub_requests("recognition/model.onnx"), 1);
   assert_int_equal((uintptr_t)ask("buffalo_test"), 6);
+  page = http_call(running.port, "GET", "/status", NULL, "", 0);
+  assert_non_null(strstr(page.body, "\"fetching\":null"));
+  http_free(&page);
   assert_int_equal(hub_requests("/api/models/"), 1);
 }
 

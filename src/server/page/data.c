@@ -34,6 +34,19 @@ static void write_model(itg_reply *reply, const itg_model_status *model) {
                   model->p50, model->p90, model->p99);
 }
 
+static void write_fetching(const itg_page *page, itg_reply *reply) {
+  itg_fetch_report report;
+  if (!itg_models_fetching(page->models, &report)) {
+    itg_reply_text(reply, "null");
+    return;
+  }
+  itg_reply_text(reply, "{\"model\":");
+  itg_reply_json_string(reply, report.model);
+  itg_reply_text(reply, ",\"file\":");
+  itg_reply_json_string(reply, report.file);
+  itg_reply_print(reply, ",\"done\":%lld,\"total\":%lld}", report.done, report.total);
+}
+
 void itg_page_json(const itg_page *page, itg_reply *reply) {
   const itg_memory_use memory = itg_memory_now();
   itg_model_status *model = malloc(sizeof *model);
@@ -57,7 +70,9 @@ void itg_page_json(const itg_page *page, itg_reply *reply) {
     if (i) itg_reply_text(reply, ",");
     write_model(reply, model);
   }
-  itg_reply_text(reply, "]}");
+  itg_reply_text(reply, "],\"fetching\":");
+  write_fetching(page, reply);
+  itg_reply_text(reply, "}");
   free(model);
 }
 

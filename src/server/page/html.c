@@ -127,6 +127,20 @@ static void write_models(const itg_page *page, itg_reply *reply) {
   free(model);
 }
 
+static void write_fetching(const itg_page *page, itg_reply *reply) {
+  itg_fetch_report report;
+  if (!itg_models_fetching(page->models, &report)) return;
+  itg_reply_text(reply, "<p id=\"fetching\">Being fetched: ");
+  itg_reply_html(reply, report.model);
+  if (report.file[0]) {
+    itg_reply_text(reply, " <span class=\"soft\">(");
+    itg_reply_html(reply, report.file);
+    itg_reply_print(reply, ", %.1f of %.1f MiB)</span>", (double)report.done / (1 << 20),
+                    (double)report.total / (1 << 20));
+  }
+  itg_reply_text(reply, "</p>");
+}
+
 static void write_npu(const itg_page *page, itg_reply *reply) {
   itg_reply_text(reply, "<h2>NPU</h2><p id=\"npu\">");
   itg_reply_html(reply, page->npu);
@@ -156,6 +170,7 @@ void itg_page_html(const itg_page *page, itg_reply *reply) {
   itg_reply_text(reply, "</p>");
   write_tiles(page, reply);
   write_models(page, reply);
+  write_fetching(page, reply);
   write_npu(page, reply);
   itg_reply_text(reply, "<h2>Answers</h2><table id=\"latency\"><tr><th>Route</th><th class=\"n\">Count</th>"
                         "<th class=\"n\">p50</th><th class=\"n\">p90</th><th class=\"n\">p99</th></tr>");
