@@ -56,6 +56,32 @@ static void the_factorization_keeps_its_promise(void **state) {
   itg_arena_free(&arena);
 }
 
+// Moments of an input that hardly moves are what rounding left of a difference: no matrix of squares. Its weights are rounded one
+// by one, and only what is not a number is refused.
+static void moments_of_rounding_errors_are_survived(void **state) {
+  (void)state;
+  enum { N = 9 };
+  double h[N * N];
+  const double diagonals[] = {1, 1e-9, 0, -1};
+  for (size_t d = 0; d < sizeof diagonals / sizeof diagonals[0]; d++) {
+    for (int i = 0; i < N * N; i++) h[i] = i % (N + 1) ? 1.5 * diagonals[0] : diagonals[d];
+    itg_arena arena = {0};
+    itg_feedback f;
+    assert_int_equal(itg_feedback_create(h, N, &arena, NULL, &f), ITG_OK);
+    for (int k = 0; k < N; k++) {
+      for (int j = 0; j < k; j++) assert_true(isfinite(f.feedback[k * N + j]));
+    }
+    itg_arena_free(&arena);
+  }
+  itg_arena arena = {0};
+  itg_feedback f;
+  itg_diagnostic why;
+  h[3] = h[3 * N] = NAN;
+  assert_int_equal(itg_feedback_create(h, N, &arena, &why, &f), ITG_ERROR_QUANTIZATION);
+  assert_non_null(strstr(why.message, "not finite"));
+  itg_arena_free(&arena);
+}
+
 // A grouped, strided, padded convolution: every moment against the plain sum over its windows.
 static void moments_are_those_of_the_windows(void **state) {
   (void)state;
@@ -235,9 +261,8 @@ static void a_network_of_four_bits_gains(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_factorization_keeps_its_promise),
-      cmocka_unit_test(moments_are_those_of_the_windows),
-      cmocka_unit_test(fitted_codes_lose_less_on_new_data),
+      cmocka_unit_test(the_factorization_keeps_its_promise), cmocka_unit_test(moments_of_rounding_errors_are_survived),
+      cmocka_unit_test(moments_are_those_of_the_windows),    cmocka_unit_test(fitted_codes_lose_less_on_new_data),
       cmocka_unit_test(a_network_of_four_bits_gains),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,8 @@
 
 #include "base/vectorised.h"
 
-static const double damping = 0.01;
+static const double damping = 0.01; // Of the mean on the diagonal.
+enum { MOST_TRIES = 4 };
 
 typedef struct ranked {
   double value;
@@ -42,6 +43,16 @@ static bool factorize(double *a, int64_t size) {
   return true;
 }
 
+// Of h in the order of rounding, the first column last, with `added` on the diagonal.
+static bool fill_and_factorize(itg_feedback *f, const double *h, double added) {
+  const int64_t size = f->size;
+  for (int64_t i = 0; i < size; i++) {
+    for (int64_t j = 0; j <= i; j++)
+      f->factor[i * size + j] = h[f->order[size - 1 - i] * size + f->order[size - 1 - j]] + (i == j ? added : 0);
+  }
+  return factorize(f->factor, size);
+}
+
 itg_status itg_feedback_create(const double *h, int64_t size, itg_arena *arena, itg_diagnostic *diagnostic,
                                itg_feedback *out) {
   const size_t n = (size_t)size;
@@ -58,13 +69,13 @@ itg_status itg_feedback_create(const double *h, int64_t size, itg_arena *arena, 
   }
   qsort(columns, n, sizeof columns[0], compare_ranked);
   for (int64_t i = 0; i < size; i++) f.order[i] = columns[i].column;
-  // An input that never moves leaves nothing to measure: every weight then counts the same.
-  const double added = mean > 0 ? damping * mean : 1;
-  for (int64_t i = 0; i < size; i++) {
-    for (int64_t j = 0; j <= i; j++)
-      f.factor[i * size + j] = h[f.order[size - 1 - i] * size + f.order[size - 1 - j]] + (i == j ? added : 0);
-  }
-  if (!factorize(f.factor, size))
+  // Inputs that hardly move around large means leave moments of rounding errors, which may even be negative: more is added, in the
+  // end so much that every weight counts the same.
+  double added = mean > 0 ? damping * mean : 1, largest = 0;
+  bool done = false;
+  for (int i = 0; i < MOST_TRIES && !done; i++, added *= 10) done = fill_and_factorize(&f, h, added);
+  for (size_t i = 0; i < n * n && !done; i++) largest = fmax(largest, fabs(h[i]));
+  if (!done && !fill_and_factorize(&f, h, 1 + 2 * (double)size * largest))
     ITG_FAIL(diagnostic, ITG_ERROR_QUANTIZATION, NULL, "the moments of a layer's input are not finite");
   for (int64_t k = 0; k < size; k++) {
     const int64_t reverse = size - 1 - k;
