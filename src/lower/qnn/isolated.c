@@ -7,6 +7,7 @@
 
 #include "base/child.h"
 #include "lower/qnn/prepare.h"
+#include "npu/qnn/device.h"
 
 enum { DEFAULT_SECONDS = 600, SECONDS_A_MEBIBYTE = 6 };
 #define DEFAULT_MEMORY ((size_t)8 << 30)
@@ -114,7 +115,9 @@ itg_status itg_qnn_prepare_isolated(const itg_graph *graph, const itg_target *ta
   preparation task = {graph, target, options};
   const itg_child_limits limits = {.seconds =
                                        options->timeout_seconds ? options->timeout_seconds : default_seconds(graph),
-                                   .memory_bytes = options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY};
+                                   .memory_bytes = options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY,
+                                   .before_fork = itg_qnn_devices_hold,
+                                   .after_fork = itg_qnn_devices_let_go};
   itg_child_result result = {0};
   ITG_TRY(itg_child_run(name, "try another library version (--qnn-dir) or optimisation level", prepare_and_write, &task,
                         &limits, diagnostic, &result));

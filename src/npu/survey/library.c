@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/child.h"
+#include "npu/qnn/device.h"
 #include "npu/qnn/library.h"
 #include "npu/survey/findings.h"
 
@@ -79,7 +80,8 @@ void itg_survey_library(itg_survey *survey) {
     survey_recorded(survey);
     return;
   }
-  const itg_child_limits limits = {.seconds = OPEN_SECONDS};
+  const itg_child_limits limits = {
+      .seconds = OPEN_SECONDS, .before_fork = itg_qnn_devices_hold, .after_fork = itg_qnn_devices_let_go};
   itg_child_result result = {0};
   itg_diagnostic why = {0};
   opened_library opened = {0};
