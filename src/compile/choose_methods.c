@@ -4,7 +4,10 @@
 // with it). Local errors do not tell which; the outputs do.
 #include "compile/choose_methods.h"
 
+#include <string.h>
+
 #include "compile/trial.h"
+#include "plan/task.h"
 #include "quantize/weight_fit/work.h"
 
 enum { FEWEST_SAMPLES = 8, MOST_SAMPLES = 64 };
@@ -90,8 +93,38 @@ itg_status itg_choose_methods(const itg_graph *canonical, const itg_float_networ
 // One core does about 10^10 of these multiply-accumulates a second (MiniLM: 2.4 * 10^11, 24 seconds of one core).
 static const double affordable_work = 1.5e12;
 
+// Whether the last weights before a tensor are a convolution's over several positions. `budget`: nodes that may be looked at.
+static bool answers_by_position(const itg_tensor *tensor, int *budget) {
+  const itg_node *node = tensor ? tensor->producer : NULL;
+  if (!node || --*budget < 0) return false;
+  switch (node->op) {
+  case ITG_OP_CONV:
+  case ITG_OP_CONV_TRANSPOSE: {
+    const itg_shape *shape = &node->outputs[0]->shape; // Channels last.
+    return itg_plan_product(shape, 1, shape->rank - 1) > 1;
+  }
+  case ITG_OP_FULLY_CONNECTED:
+  case ITG_OP_MATMUL:
+  case ITG_OP_ATTENTION: return false;
+  default:
+    for (int32_t i = 0; i < node->input_count; i++) {
+      if (answers_by_position(node->inputs[i], budget)) return true;
+    }
+    return false;
+  }
+}
+
+static bool is_dense(const itg_graph *graph) {
+  int budget = 1024;
+  for (int32_t i = 0; i < graph->output_count; i++) {
+    if (answers_by_position(graph->outputs[i], &budget)) return true;
+  }
+  return false;
+}
+
 void itg_choose_weight_method(const itg_graph *canonical, size_t sample_count, itg_recipe *recipe) {
-  const bool fits = itg_recipe_operand_bits(recipe) == 16 && recipe->weight_method == ITG_WEIGHT_NEAREST;
-  if (fits && sample_count >= FEWEST_SAMPLES && itg_weight_fit_work(canonical, sample_count) <= affordable_work)
+  const bool is_plain = strcmp(recipe->precision, "a8w8") != 0 && recipe->weight_method == ITG_WEIGHT_NEAREST;
+  if (is_plain && sample_count >= FEWEST_SAMPLES && !is_dense(canonical) &&
+      itg_weight_fit_work(canonical, sample_count) <= affordable_work)
     recipe->weight_method = ITG_WEIGHT_FEEDBACK;
 }

@@ -212,7 +212,8 @@ static itg_status build(compile_run *run) {
   // A recipe that was given is followed to the letter.
   if (!options->recipe) {
     ITG_TRY(itg_choose_methods(run->canonical, run->network, &run->build, &run->recipe, run->diagnostic));
-    itg_choose_weight_method(run->canonical, run->build.calibration.count, &run->recipe);
+    // The search for mixed precision builds too many programs for it.
+    if (!run->is_mixed) itg_choose_weight_method(run->canonical, run->build.calibration.count, &run->recipe);
   }
   ITG_TRY(itg_build_calibrate(run->canonical, &run->recipe, &run->build, run->diagnostic, &run->calibrated));
   run->calibrate_seconds = itg_now() - start;

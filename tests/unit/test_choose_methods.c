@@ -78,7 +78,17 @@ static void nothing_is_tried_where_nothing_can_be_learnt(void **state) {
   assert_int_equal(reads, 0);
 }
 
-static void weights_are_fitted_where_they_are_all_that_is_lost(void **state) {
+// A convolution and one vector for all positions, which are `side` * `side`.
+static itg_graph *one_answer(int64_t side) {
+  itg_graph *graph = net_create();
+  itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(4, 1, side, side, CHANNELS));
+  itg_tensor *pooled = NET_NODE(graph, ITG_OP_REDUCE_MEAN, ((itg_attributes){.reduce = {.axes = 6, .keep_dims = 1}}),
+                                NULL, convolution(graph, x, 0.7f, 0.1f, (itg_activation){0}));
+  assert_true(itg_graph_add_output(graph, convolution(graph, pooled, 0.7f, 0.1f, (itg_activation){0})));
+  return graph;
+}
+
+static void weights_are_fitted_unless_speed_counts(void **state) {
   (void)state;
   const struct {
     const char *precision;
@@ -86,10 +96,10 @@ static void weights_are_fitted_where_they_are_all_that_is_lost(void **state) {
     itg_weight_method expected;
   } cases[] = {{"a16w8", 8, ITG_WEIGHT_FEEDBACK},
                {"a16w8", 7, ITG_WEIGHT_NEAREST},
-               {"a8w8+s16", 64, ITG_WEIGHT_NEAREST},
+               {"a8w8+s16", 8, ITG_WEIGHT_FEEDBACK},
                {"a8w8", 64, ITG_WEIGHT_NEAREST},
                {"a16w4", 64, ITG_WEIGHT_FEEDBACK}};
-  itg_graph *graph = window(0, 1);
+  itg_graph *graph = one_answer(SIDE);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     itg_recipe recipe;
     assert_int_equal(itg_recipe_builtin(cases[i].precision, NULL, &recipe), ITG_OK);
@@ -100,12 +110,21 @@ static void weights_are_fitted_where_they_are_all_that_is_lost(void **state) {
   itg_graph_destroy(graph);
 }
 
+static void detectors_are_only_rounded(void **state) {
+  (void)state;
+  itg_graph *graph = window(0, 1); // One answer a position.
+  itg_recipe recipe;
+  assert_int_equal(itg_recipe_builtin("a16w8", NULL, &recipe), ITG_OK);
+  itg_choose_weight_method(graph, 64, &recipe);
+  assert_int_equal(recipe.weight_method, ITG_WEIGHT_NEAREST);
+  itg_recipe_free(&recipe);
+  itg_graph_destroy(graph);
+}
+
 // A picture that nobody could walk through 64 times.
 static void large_networks_are_only_rounded(void **state) {
   (void)state;
-  itg_graph *graph = net_create();
-  itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(4, 1, 1 << 15, 1 << 15, CHANNELS));
-  assert_true(itg_graph_add_output(graph, convolution(graph, x, 0.7f, 0.1f, (itg_activation){0})));
+  itg_graph *graph = one_answer(1 << 15);
   itg_recipe recipe;
   assert_int_equal(itg_recipe_builtin("a16w8", NULL, &recipe), ITG_OK);
   itg_choose_weight_method(graph, 64, &recipe);
@@ -118,7 +137,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_hurts_is_left_out_and_nothing_else),
       cmocka_unit_test(nothing_is_tried_where_nothing_can_be_learnt),
-      cmocka_unit_test(weights_are_fitted_where_they_are_all_that_is_lost),
+      cmocka_unit_test(weights_are_fitted_unless_speed_counts),
+      cmocka_unit_test(detectors_are_only_rounded),
       cmocka_unit_test(large_networks_are_only_rounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
