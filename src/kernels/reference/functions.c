@@ -37,7 +37,8 @@ static int64_t mask_offset(const itg_softmax_task *t, int64_t row) {
 
 static size_t softmax_units(const itg_task *task) { return (size_t)task->softmax.rows; }
 
-static void softmax(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+// `floors`: u16 results are cut, not rounded, as on the NPU.
+static void softmax_rows(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end, bool floors) {
   const itg_softmax_task *t = &task->softmax;
   const uint16_t *x = call->inputs[0];
   const uint8_t *mask = t->has_mask ? call->inputs[1] : NULL;
@@ -62,7 +63,7 @@ static void softmax(const itg_task *task, const itg_kernel_call *call, size_t be
         e = itg_exponential((uint64_t)(((int64_t)(largest - x[start + i]) * t->k + half) >> t->k_shift));
       int32_t code;
       if (t->out_type == ITG_TASK_U16) {
-        const uint64_t p = (e * reciprocal + ((uint64_t)1 << 30)) >> 31;
+        const uint64_t p = (e * reciprocal + (floors ? 0 : (uint64_t)1 << 30)) >> 31;
         code = p > 65535 ? 65535 : (int32_t)p;
       } else {
         // e*R is Q47 of the probability and at most 2^47; cut to Q30 it feeds the requantization.
@@ -91,7 +92,7 @@ static uint64_t square_root(uint64_t value) {
 
 static size_t norm_units(const itg_task *task) { return (size_t)task->norm.rows; }
 
-static void norm(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+static void norm_rows(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end, bool floors) {
   const itg_norm_task *t = &task->norm;
   const uint16_t *codes = call->inputs[0];
   const int32_t centre = t->kind == ITG_NORM_LAYER ? 32768 : t->in_zero;
@@ -118,11 +119,29 @@ static void norm(const itg_task *task, const itg_kernel_call *call, size_t begin
       const int64_t gamma = t->gamma[t->kind == ITG_NORM_L2 ? 0 : c];
       const int64_t scaled = (n * gamma + ((int64_t)1 << (t->shift - 5))) >> (t->shift - 4);
       const int64_t beta = t->beta_q4 ? t->beta_q4[c] : 0;
-      const int64_t code = itg_clamp_i64(t->out_zero + ((scaled + beta + 8) >> 4), t->low, t->high);
+      const int64_t code = itg_clamp_i64(t->out_zero + ((scaled + beta + (floors ? 0 : 8)) >> 4), t->low, t->high);
       itg_store(call->outputs[0], (int64_t)row * t->channels + c, t->out_type, (int32_t)code);
     }
   }
 }
+
+static void softmax(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  softmax_rows(task, call, begin, end, false);
+}
+static void norm(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  norm_rows(task, call, begin, end, false);
+}
+
+// ---- the NPU's: RMSNorm and the softmax of 16-bit results are floored (docs/ARITHMETIC.md 6) ----
+
+static void floored_softmax(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  softmax_rows(task, call, begin, end, true);
+}
+static void floored_norm(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
+  norm_rows(task, call, begin, end, true);
+}
+static bool is_wide_softmax(const itg_task *task) { return task->softmax.out_type == ITG_TASK_U16; }
+static bool is_rms(const itg_task *task) { return task->norm.kind == ITG_NORM_RMS; }
 
 const itg_kernel itg_table__reference = {
     .name = "itg_table__reference", .op = ITG_OP_Q_TABLE, .units = table_units, .run = table};
@@ -130,3 +149,19 @@ const itg_kernel itg_softmax__reference = {
     .name = "itg_softmax__reference", .op = ITG_OP_Q_SOFTMAX, .units = softmax_units, .run = softmax};
 const itg_kernel itg_norm__reference = {
     .name = "itg_norm__reference", .op = ITG_OP_Q_NORM, .units = norm_units, .run = norm};
+
+#define FLOORED(suffix, profile)                                                     \
+  const itg_kernel itg_softmax__htp_##suffix = {.name = "itg_softmax__htp_" #suffix, \
+                                                .op = ITG_OP_Q_SOFTMAX,              \
+                                                .isa = profile,                      \
+                                                .supports = is_wide_softmax,         \
+                                                .units = softmax_units,              \
+                                                .run = floored_softmax};             \
+  const itg_kernel itg_norm__htp_##suffix = {.name = "itg_norm__htp_" #suffix,       \
+                                             .op = ITG_OP_Q_NORM,                    \
+                                             .isa = profile,                         \
+                                             .supports = is_rms,                     \
+                                             .units = norm_units,                    \
+                                             .run = floored_norm}
+FLOORED(v68, ITG_ISA_HTP_V68);
+FLOORED(v73, ITG_ISA_HTP_V73);
