@@ -6,8 +6,8 @@
 // What clipping costs, relative to as much squared error by rounding. Errors of rounding differ from element to element and
 // average out in the sums behind; those of clipping have one sign, come together where a feature is strong, and grow on
 // samples that were not seen. (a8w8+s16, 1 -> 2.5: MiniLM 21.8 -> 23.1 dB, YOLOv8n 94.9 -> 99.0 % of its boxes, RFB-320 96.7 ->
-// 97.3 %, face embedder 24.3 -> 24.5 dB; with 10 most of it is lost again. Weighting the error by channel with the energy of the
-// readers' weights: docs/ACCURACY.md.)
+// 97.3 %, face embedder 24.3 -> 24.5 dB; with 10 half of it is lost again. docs/ACCURACY.md has what
+// else was tried.)
 static const double clip_weight = 2.5;
 
 // Running sums over the bins of one histogram: what clipping at an edge costs follows in constant time.
