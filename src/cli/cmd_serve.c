@@ -216,11 +216,13 @@ static int read_arguments(serve_run *run) {
 // ---- running ----
 
 // The C library keeps an arena a thread, and what is free in one is of no use to the others: a service that had worked kept twice
-// the memory. Allocations are few (some 60 a request), so threads hardly wait for each other.
+// the memory. Allocations are few (some 60 a request), so threads hardly wait for each other. Pictures and weights are mapped one by
+// one, which gives them back when they are freed; left alone the library soon takes them from the arenas, and these keep holes.
 static void share_allocator(void) {
 #if defined(__GLIBC__)
-  enum { ARENAS = 2 };
+  enum { ARENAS = 2, MAPPED_FROM = 4 << 20 };
   mallopt(M_ARENA_MAX, ARENAS);
+  mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
 #endif
 }
 
