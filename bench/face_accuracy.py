@@ -124,6 +124,7 @@ def main():
     print("| what | cosine mean | min | verification | same-different margin | compile s | peak MB |")
     print("|---|---|---|---|---|---|---|")
     for name, recipe in (("a8w8", {"precision": "a8w8"}), ("a8w8+s16", {"precision": "a8w8+s16"}),
+                         ("a8w8+s16, rounded", {"precision": "a8w8+s16", "weight_method": "nearest"}),
                          ("a16w8", {"precision": "a16w8"}),
                          ("a16w4, rounded", {"precision": "a16w4", "weight_method": "nearest"}),
                          ("a16w4, SeqMSE", {"precision": "a16w4", "weight_method": "seqmse"}),
@@ -132,7 +133,9 @@ def main():
         recipe_file = os.path.join(options.work, "recipe.json")
         with open(recipe_file, "w") as file:
             json.dump(recipe, file)
-        command = [options.intaglio, "compile", MODEL, "-o", out, "--recipe", recipe_file, "--quiet",
+        # A recipe is followed to the letter; a precision alone takes the weight method that compile chooses.
+        chosen = ["--recipe", recipe_file] if "weight_method" in recipe else ["-p", recipe["precision"]]
+        command = [options.intaglio, "compile", MODEL, "-o", out, *chosen, "--quiet",
                    "--calibration", "input=" + os.path.join(options.work, "calibrate.npy")]
         start = time.time()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
