@@ -297,8 +297,8 @@ static void gives_memory_back(void **state) {
                 1e3 * best, (double)fresh / (1 << 20), (double)used / (1 << 20), (double)after[0] / (1 << 20),
                 (double)after[1] / (1 << 20));
   assert_true(best < 0.3);
-  assert_true(after[0] < (size_t)60e6 && after[1] < (size_t)60e6);
-  assert_true(after[1] < after[0] + (size_t)8e6);
+  assert_true(after[0] < (size_t)40e6 && after[1] < (size_t)40e6);
+  assert_true(after[1] < after[0] + (size_t)4e6);
   assert_true(service_end(server));
 }
 
