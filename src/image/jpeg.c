@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jerror.h>
 #include <jpeglib.h>
+
+#include <jerror.h> // After jpeglib.h: the numbers of its codes depend on the version of the interface (62 or 80).
 
 #include "image/image.h"
 
