@@ -1,6 +1,8 @@
 // intaglio run: data through a compiled file or a float model.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -13,7 +15,7 @@ static const cli_option options[] = {
      "data of an input: .npy, raw little-endian values, or a picture; once for each input. \"INPUT=\" may be left out "
      "when there is only one"},
     {"output", 'o', "OUTPUT=FILE.npy", "where to write an output; may be repeated"},
-    {"output-dir", 0, "DIR", "write every output as DIR/OUTPUT.npy"},
+    {"output-dir", 0, "DIR", "write every output as DIR/OUTPUT.npy; the folder is made if need be"},
     {"samples", 's', NULL,
      "each row of the .npy files (or each picture of a folder) is a run; outputs get one row a run"},
     {"codes", 0, NULL, "write the integer codes of the outputs instead of real numbers (compiled files only)"},
@@ -206,6 +208,9 @@ static itg_dtype output_dtype(const run_state *run, size_t index) {
 }
 
 static itg_status open_outputs(run_state *run) {
+  const char *folder = cli_get(run->arguments, "output-dir");
+  if (folder && mkdir(folder, 0777) != 0 && errno != EEXIST)
+    ITG_FAIL(&run->diagnostic, ITG_ERROR_IO, folder, "cannot make the folder for outputs: %s", strerror(errno));
   for (size_t i = 0; i < run->network.output_count; i++) {
     output_file *output = &run->outputs[i];
     const itg_tensor_info *info = &run->network.outputs[i];
