@@ -168,8 +168,10 @@ static itg_status calibrate(itg_graph *graph, segment *s, itg_diagnostic *diagno
   ITG_TRY(make_prefix(s, diagnostic));
   const bool sequence = graph->inputs[0]->shape.rank == 3;
   const itg_sample_source source = {s, s->stream->calibrating, read_sample};
-  const itg_sequence_hooks hooks = {
-      .rows = sequence ? rows_of_sample : NULL, .skipped = options->config->prefix_count, .keep = keep_tensor};
+  // The first positions of a decoder are its prefix, which is baked in; the rows of an encoder are all its own.
+  const itg_sequence_hooks hooks = {.rows = sequence ? rows_of_sample : NULL,
+                                    .skipped = options->rows ? options->config->prefix_count : 0,
+                                    .keep = keep_tensor};
   ITG_TRY(itg_calibrate_sequences(graph, &source, &hooks, options->pool, diagnostic, statistics));
   graph->stage = ITG_STAGE_CALIBRATED;
   return ITG_OK;
