@@ -21,7 +21,9 @@ static const cli_option options[] = {
     {"models", 0, "DIR", "folder of models, as Immich lays it out (default: $MACHINE_LEARNING_CACHE_FOLDER, /cache)"},
     {"host", 0, "ADDRESS", "address to listen on (default: $IMMICH_HOST, or [::], which is all of IPv6 and IPv4)"},
     {"port", 0, "N", "port to listen on (default: $IMMICH_PORT, or 3003); 0 takes a free one, which the log names"},
-    {"immich-compat", 0, "VERSION", "of Immich's server: 3 (default) or 2.7, where the two differ"},
+    {"immich-compat", 0, "VERSION",
+     "of Immich's server: 3 (default) or 2.7. Only status codes follow it yet: pictures and text are prepared as for "
+     "3"},
     CLI_OPTION_BACKEND,
     CLI_OPTION_CONTEXT,
     CLI_OPTION_QNN_DIR,
