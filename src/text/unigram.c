@@ -17,14 +17,15 @@ static double read_score(const json_t *score) {
   const double value = json_number_value(score);
   if (json_is_integer(score) || value == 0 || !isfinite(value)) return value;
   char text[40];
-  int precision = 1;
+  int precision = DBL_DIG; // Shorter ones read back from so many digits, with zeros at the end.
   do snprintf(text, sizeof text, "%.*e", precision - 1, value);
-  while (strtod(text, NULL) != value && precision++ < 17);
+  while (strtod(text, NULL) != value && precision++ < DBL_DECIMAL_DIG);
   uint64_t digits = 0;
   const char *at = text;
   for (; *at != 'e'; at++)
     if (*at >= '0' && *at <= '9') digits = digits * 10 + (uint64_t)(*at - '0');
-  const long exponent = strtol(at + 1, NULL, 10) - (precision - 1);
+  long exponent = strtol(at + 1, NULL, 10) - (precision - 1);
+  for (; digits % 10 == 0; digits /= 10) exponent++;
   if (labs(exponent) > 300) return value;
   const double magnitude =
       exponent < 0 ? (double)digits / pow(10, (double)-exponent) : (double)digits * pow(10, (double)exponent);
