@@ -1,5 +1,5 @@
 // Convert, Add, per-channel affine and PReLU in the NPU's arithmetic (profiles htp-v68 and htp-v73, which agree here), as measured on the vendor's
-// library over all 65,536 codes (docs/ARITHMETIC.md 6). hu(v) = floor(v + 0.5). A factor comes as multiplier*2^-shift.
+// library over all 65,536 codes (docs/ARITHMETIC.md 6). A factor comes as multiplier*2^-shift.
 #include "graph/op.h"
 #include "kernels/htp/rule.h"
 #include "kernels/reference/access.h"
@@ -8,7 +8,6 @@
 enum { CHUNK = 4096 };
 
 static double factor_of(int32_t multiplier, int32_t shift) { return __builtin_ldexp(multiplier, -shift); }
-static int64_t round_half_up(double value) { return (int64_t)__builtin_floor(value + 0.5); }
 static int exponent_of(double value) {
   int exponent;
   __builtin_frexp(value, &exponent);
@@ -36,7 +35,7 @@ static int32_t narrow(const narrow_rule *rule, const itg_convert_task *t, int32_
 
 // u8 -> u16: a multiplier of 16 bits, one rounding.
 static int32_t widen(double factor, int32_t exponent, const itg_convert_task *t, int32_t code) {
-  const int64_t multiplier = round_half_up(__builtin_ldexp(factor, 16 - exponent));
+  const int64_t multiplier = itg_htp_round(__builtin_ldexp(factor, 16 - exponent));
   const int64_t product = (code - t->in_zero) * multiplier;
   return (int32_t)itg_clamp_i64(t->out_zero + ((product + ((int64_t)1 << (15 - exponent))) >> (16 - exponent)), t->low,
                                 t->high);
@@ -57,7 +56,7 @@ static void convert(const itg_task *task, const itg_kernel_call *call, size_t be
   const double factor = factor_of(t->multiplier, t->shift);
   const int exponent = exponent_of(factor);
   const int fraction = -1 - exponent < MAX_FRACTION ? -1 - exponent : MAX_FRACTION;
-  const narrow_rule rule = {round_half_up(__builtin_ldexp(factor, 15 + fraction)), fraction};
+  const narrow_rule rule = {itg_htp_round(__builtin_ldexp(factor, 15 + fraction)), fraction};
   for (int64_t i = (int64_t)begin * t->channels; i < (int64_t)end * t->channels; i++) {
     const int32_t code = itg_load(call->inputs[0], i, t->in_type);
     itg_store(call->outputs[0], i, t->out_type,
@@ -73,29 +72,18 @@ static bool supports_add(const itg_task *task) {
          t->b != 0;
 }
 
-static int64_t element_count(const itg_binary_task *t) {
-  int64_t count = 1;
-  for (int32_t i = 0; i < t->rank; i++) count *= t->dims[i];
-  return count;
-}
-
-static size_t add_units(const itg_task *task) { return ((size_t)element_count(&task->binary) + CHUNK - 1) / CHUNK; }
+static size_t add_units(const itg_task *task) { return ((size_t)itg_binary_count(&task->binary) + CHUNK - 1) / CHUNK; }
 
 static void add(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
   const itg_binary_task *t = &task->binary;
   const double a = factor_of(t->a, t->shift), b = factor_of(t->b, t->shift);
   const int ea = exponent_of(a), eb = exponent_of(b), bits = 15 - (ea > eb ? ea : eb);
-  const int64_t ma = round_half_up(__builtin_ldexp(a, bits)), mb = round_half_up(__builtin_ldexp(b, bits));
-  const int64_t count = element_count(t);
+  const int64_t ma = itg_htp_round(__builtin_ldexp(a, bits)), mb = itg_htp_round(__builtin_ldexp(b, bits));
+  const int64_t count = itg_binary_count(t);
   const int64_t last = (int64_t)end * CHUNK < count ? (int64_t)end * CHUNK : count;
   for (int64_t i = (int64_t)begin * CHUNK; i < last; i++) {
-    int64_t rest = i, ia = 0, ib = 0;
-    for (int32_t d = t->rank - 1; d >= 0; d--) {
-      const int64_t position = rest % t->dims[d];
-      rest /= t->dims[d];
-      ia += position * t->a_stride[d];
-      ib += position * t->b_stride[d];
-    }
+    int64_t ia, ib;
+    itg_binary_positions(t, i, &ia, &ib);
     const int64_t sum = ma * (itg_load(call->inputs[0], ia, t->a_type) - t->a_zero) +
                         mb * (itg_load(call->inputs[1], ib, t->b_type) - t->b_zero);
     const int64_t code = bits > 0 ? (sum + ((int64_t)1 << (bits - 1))) >> bits : sum * ((int64_t)1 << -bits);
@@ -131,7 +119,7 @@ static void pack_affine(const itg_task *task, void *packed) {
     const int exponent = exponent_of(fitted.scale);
     rules[c] = (affine_rule){.weight = fitted.weight,
                              .bias = fitted.bias + (int64_t)__builtin_rint(t->out_zero / fitted.scale),
-                             .multiplier = round_half_up(__builtin_ldexp(fitted.scale, 15 - exponent)),
+                             .multiplier = itg_htp_round(__builtin_ldexp(fitted.scale, 15 - exponent)),
                              .shift = 15 - exponent};
   }
 }
@@ -198,12 +186,12 @@ static void pack_prelu(const itg_task *task, void *packed) {
   rule->fraction = is_wide ? 0 : rule->bits - 8;
   const double one = __builtin_ldexp(1, rule->bits);
   // 16 bits: towards zero; 8 bits: to the nearest, and the product of both factors down.
-  rule->positive = is_wide ? (int64_t)(positive * one) : round_half_up(positive * one);
+  rule->positive = is_wide ? (int64_t)(positive * one) : itg_htp_round(positive * one);
   for (size_t i = 0; i < slope_count(t); i++) {
     const int32_t code = itg_encode((float)slope_of(t, i), scale, zero, 0, itg_code_max((itg_dtype)t->in_type));
     const double slope = scale * (code - zero);
     rule->negative[i] = is_wide ? (int64_t)(positive * slope * one)
-                                : (round_half_up(__builtin_ldexp(slope, 15)) * rule->positive) >> 15;
+                                : (itg_htp_round(__builtin_ldexp(slope, 15)) * rule->positive) >> 15;
   }
 }
 

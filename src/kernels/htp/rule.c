@@ -1,4 +1,4 @@
-// See rule.h. hu(v) = floor(v + 0.5).
+// See rule.h.
 #include "kernels/htp/rule.h"
 
 // The order of the float32 operations decides rare ties; this one fits best.
@@ -23,15 +23,13 @@ void itg_htp_rule_make(int is_v73, int is_wide, double in_scale, double weight_s
   int exponent;
   const double m = __builtin_frexp(is_wide ? 256 * s : s, &exponent);
   const int bits = !is_v73 ? 11 : is_wide ? 22 : 12;
-  *rule = (itg_htp_rule){.mantissa = (int64_t)__builtin_floor(__builtin_ldexp(m, bits) + 0.5),
-                         .exponent = exponent,
-                         .is_v73 = is_v73,
-                         .is_wide = is_wide};
+  *rule = (itg_htp_rule){
+      .mantissa = itg_htp_round(__builtin_ldexp(m, bits)), .exponent = exponent, .is_v73 = is_v73, .is_wide = is_wide};
   if (!is_wide) {
     rule->addend = bias + (is_v73 ? 0 : (int64_t)__builtin_rint(out_zero / s));
     return;
   }
-  const int64_t zero_term = -(int64_t)__builtin_floor((double)in_zero * (double)weight_sum / 256 + 0.5);
+  const int64_t zero_term = -itg_htp_round((double)in_zero * (double)weight_sum / 256);
   rule->addend = zero_term + (is_v73 ? bias / 256 // Towards zero.
                                      : (int64_t)__builtin_floor((bias + out_zero / s) / 256));
 }

@@ -6,6 +6,9 @@
 #include "kernels/task.h"
 #include "tensor/requantize.h"
 
+// hu(value): to the nearest, halves up.
+static inline int64_t itg_htp_round(double value) { return (int64_t)__builtin_floor(value + 0.5); }
+
 // One output channel. S = f32(f32(s_x*s_w)/s_y), for 16 bits 256*S; S = M*2^exponent with M in [0.5, 1).
 typedef struct itg_htp_rule {
   int64_t mantissa; // hu(M*2^bits), bits = 11 (v68), 12 (v73, 8 bits), 22 (v73, 16 bits)

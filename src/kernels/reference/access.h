@@ -1,4 +1,4 @@
-// Reading and writing codes of any type; for the reference kernels only, which value clarity over speed.
+// Reading and writing codes of any type, finding operands that are broadcast; for the reference kernels only, which value clarity over speed.
 #ifndef ITG_KERNELS_REFERENCE_ACCESS_H
 #define ITG_KERNELS_REFERENCE_ACCESS_H
 
@@ -22,6 +22,23 @@ static inline void itg_store(void *data, int64_t index, int32_t type, int32_t co
   case ITG_TASK_BOOL: ((uint8_t *)data)[index] = (uint8_t)code; break;
   case ITG_TASK_U16: ((uint16_t *)data)[index] = (uint16_t)code; break;
   default: ((int32_t *)data)[index] = code; break;
+  }
+}
+
+static inline int64_t itg_binary_count(const itg_binary_task *t) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < t->rank; i++) count *= t->dims[i];
+  return count;
+}
+
+// Where both operands of result `index` stand.
+static inline void itg_binary_positions(const itg_binary_task *t, int64_t index, int64_t *a, int64_t *b) {
+  *a = *b = 0;
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    const int64_t position = index % t->dims[d];
+    index /= t->dims[d];
+    *a += position * t->a_stride[d];
+    *b += position * t->b_stride[d];
   }
 }
 

@@ -8,13 +8,7 @@ enum { CHUNK = 4096 };
 
 static size_t chunks(int64_t count) { return ((size_t)count + CHUNK - 1) / CHUNK; }
 
-static int64_t element_count(const itg_binary_task *t) {
-  int64_t count = 1;
-  for (int32_t i = 0; i < t->rank; i++) count *= t->dims[i];
-  return count;
-}
-
-static size_t binary_units(const itg_task *task) { return chunks(element_count(&task->binary)); }
+static size_t binary_units(const itg_task *task) { return chunks(itg_binary_count(&task->binary)); }
 
 static int64_t add_codes(const itg_binary_task *t, int64_t a, int64_t b) {
   return (t->a * a + t->b * b + ((int64_t)1 << (t->shift - 1))) >> t->shift;
@@ -33,16 +27,11 @@ static int64_t divide_codes(const itg_binary_task *t, int64_t a, int64_t b) {
 
 static void binary(const itg_task *task, const itg_kernel_call *call, size_t begin, size_t end) {
   const itg_binary_task *t = &task->binary;
-  const int64_t count = element_count(t);
+  const int64_t count = itg_binary_count(t);
   const int64_t last = (int64_t)end * CHUNK < count ? (int64_t)end * CHUNK : count;
   for (int64_t i = (int64_t)begin * CHUNK; i < last; i++) {
-    int64_t rest = i, ia = 0, ib = 0;
-    for (int32_t d = t->rank - 1; d >= 0; d--) {
-      const int64_t position = rest % t->dims[d];
-      rest /= t->dims[d];
-      ia += position * t->a_stride[d];
-      ib += position * t->b_stride[d];
-    }
+    int64_t ia, ib;
+    itg_binary_positions(t, i, &ia, &ib);
     const int32_t qa = itg_load(call->inputs[0], ia, t->a_type), qb = itg_load(call->inputs[1], ib, t->b_type);
     const int64_t a = qa - t->a_zero, b = qb - t->b_zero;
     int32_t code;
