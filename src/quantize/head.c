@@ -33,8 +33,7 @@ static bool comes_from_outside(const itg_tensor *tensor) {
 
 typedef struct head {
   const itg_quantize_plan *plan;
-  int32_t *
-      depth; // [entries] Fewest weighted operations between the tensor and a graph output; those on vectors do not count.
+  int32_t *depth; // [entries] Fewest weighted operations up to a graph output; those on vectors do not count.
 } head;
 
 static int32_t depth_of(const head *h, const itg_tensor *tensor) {

@@ -37,15 +37,18 @@ itg_qnn_code itg_qnn_code_find(itg_qnn_error error) {
   }
 }
 
+const char *const itg_qnn_device_nodes[ITG_QNN_DEVICE_NODES] = {"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure",
+                                                                "/dev/adsprpc-smd", "/dev/adsprpc-smd-secure"};
+
 bool itg_qnn_closed_node(const char *root, char *path, size_t size) {
-  static const char *const nodes[] = {"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd",
-                                      "/dev/adsprpc-smd-secure"};
   bool closed = false;
-  for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+  for (size_t i = 0; i < ITG_QNN_DEVICE_NODES; i++) {
     char full[600];
-    if (snprintf(full, sizeof full, "%s%s", root, nodes[i]) >= (int)sizeof full || access(full, F_OK) != 0) continue;
+    if (snprintf(full, sizeof full, "%s%s", root, itg_qnn_device_nodes[i]) >= (int)sizeof full ||
+        access(full, F_OK) != 0)
+      continue;
     if (access(full, R_OK | W_OK) == 0) return false;
-    if (!closed) snprintf(path, size, "%s", nodes[i]);
+    if (!closed) snprintf(path, size, "%s", itg_qnn_device_nodes[i]);
     closed = true;
   }
   return closed;

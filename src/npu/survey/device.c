@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "npu/qnn/codes.h"
 #include "npu/survey/findings.h"
 
 static bool exists(const itg_survey *survey, const char *path) {
@@ -75,10 +76,8 @@ static void survey_node(itg_survey *survey, const char *topic, const char *const
 
 void itg_survey_device(itg_survey *survey) {
   survey_firmware(survey);
-  static const char *const nodes[] = {"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd",
-                                      "/dev/adsprpc-smd-secure"};
   survey_node(
-      survey, "FastRPC node", nodes, sizeof nodes / sizeof nodes[0],
+      survey, "FastRPC node", itg_qnn_device_nodes, ITG_QNN_DEVICE_NODES,
       exists(survey, "/sys/module/fastrpc")
           ? "the fastrpc driver is loaded but has no compute DSP: its firmware must run and the device tree must "
             "have a fastrpc node below it (update the board's kernel and firmware); in a container, pass the "
