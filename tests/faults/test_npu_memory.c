@@ -61,14 +61,7 @@ int main(void) {
   memcpy(&get, &symbol, sizeof get);
   fake = get();
   setenv("INTAGLIO_QNN_DIR", folder, 1);
-  net_random_state = 3;
-  itg_graph *graph = net_create();
-  itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(2, 4, 32, 0, 0));
-  itg_tensor *y = NET_NODE(graph, ITG_OP_FULLY_CONNECTED, net_no_attributes, NULL, x,
-                           net_constant(graph, net_shape(2, 24, 32, 0, 0), -.3f, .3f),
-                           net_constant(graph, net_shape(1, 24, 0, 0, 0), -1, 1));
-  assert_true(itg_graph_add_output(graph, y));
-  itg_graph *legal = npu_legalize(graph, "a8w8", npu_target("qcs6490"), -3, 3);
+  itg_graph *legal = npu_linear(4, 32, 24);
   uint8_t *file = NULL;
   size_t size = 0;
   itg_diagnostic why = {0};

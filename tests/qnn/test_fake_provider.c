@@ -595,14 +595,7 @@ int main(void) {
   memcpy(&rpcmem_live, &symbols[2], sizeof rpcmem_live);
   memcpy(&rpcmem_refuse, &symbols[3], sizeof rpcmem_refuse);
 
-  net_random_state = 3;
-  itg_graph *graph = net_create();
-  itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(2, ROWS, INPUTS, 0, 0));
-  itg_tensor *y = NET_NODE(graph, ITG_OP_FULLY_CONNECTED, net_no_attributes, NULL, x,
-                           net_constant(graph, net_shape(2, OUTPUTS, INPUTS, 0, 0), -.3f, .3f),
-                           net_constant(graph, net_shape(1, OUTPUTS, 0, 0, 0), -1, 1));
-  assert_true(itg_graph_add_output(graph, y));
-  legal = npu_legalize(graph, "a8w8", npu_target("qcs6490"), -3, 3);
+  legal = npu_linear(ROWS, INPUTS, OUTPUTS);
   open_model();
   itg_session *session = npu_session(model, "cpu", NULL);
   itg_diagnostic why = {0};

@@ -99,26 +99,23 @@ static void a_model_comes_when_it_is_asked_for(void **state) {
   assert_int_equal(hub_requests("/api/models/"), 1);
 }
 
+static void ask_in_vain(const char *model, const char *reason) {
+  for (int i = 0; i < 3; i++) {
+    const body b = faces_of(model);
+    http_reply reply = body_post(running.port, &b);
+    assert_int_equal(reply.status, 500);
+    assert_non_null(strstr(reply.body, reason));
+    http_free(&reply);
+    free(b.data);
+  }
+}
+
 static void the_hub_is_not_asked_again_and_again(void **state) {
   (void)state;
-  for (int i = 0; i < 3; i++) { // No such model.
-    const body b = faces_of("antelope_none");
-    http_reply reply = body_post(running.port, &b);
-    assert_int_equal(reply.status, 500);
-    assert_non_null(strstr(reply.body, "HTTP 404"));
-    http_free(&reply);
-    free(b.data);
-  }
+  ask_in_vain("antelope_none", "HTTP 404"); // No such model.
   assert_int_equal(hub_requests("/api/models/"), 1);
   hub_forget_requests();
-  for (int i = 0; i < 3; i++) { // A model, but none for this task: detection alone.
-    const body b = faces_of("buffalo_half");
-    http_reply reply = body_post(running.port, &b);
-    assert_int_equal(reply.status, 500);
-    assert_non_null(strstr(reply.body, "nothing for"));
-    http_free(&reply);
-    free(b.data);
-  }
+  ask_in_vain("buffalo_half", "nothing for");        // A model, but none for this task: detection alone.
   assert_int_equal(hub_requests("/api/models/"), 2); // For detection, and once for recognition.
 }
 

@@ -42,6 +42,18 @@ static inline itg_graph *npu_legalize(itg_graph *graph, const char *precision, c
   return legal;
 }
 
+// x [rows,inputs] -> FullyConnected -> y [rows,outputs], legal for QCS6490 at a8w8.
+static inline itg_graph *npu_linear(int64_t rows, int64_t inputs, int64_t outputs) {
+  net_random_state = 3;
+  itg_graph *graph = net_create();
+  itg_tensor *x = net_input(graph, "x", ITG_DTYPE_F32, net_shape(2, rows, inputs, 0, 0));
+  itg_tensor *y = NET_NODE(graph, ITG_OP_FULLY_CONNECTED, net_no_attributes, NULL, x,
+                           net_constant(graph, net_shape(2, outputs, inputs, 0, 0), -.3f, .3f),
+                           net_constant(graph, net_shape(1, outputs, 0, 0, 0), -1, 1));
+  assert_true(itg_graph_add_output(graph, y));
+  return npu_legalize(graph, "a8w8", npu_target("qcs6490"), -3, 3);
+}
+
 // A .itg in memory with the graph's context for the target; freed by the caller. `on_cpu` (may be NULL): nodes on the CPU.
 static inline itg_status npu_file(const itg_graph *legal, const itg_target *target, uint8_t **file, size_t *size,
                                   size_t *on_cpu, itg_diagnostic *why) {

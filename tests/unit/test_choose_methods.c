@@ -110,9 +110,7 @@ static void weights_are_fitted_unless_speed_counts(void **state) {
   itg_graph_destroy(graph);
 }
 
-static void detectors_are_only_rounded(void **state) {
-  (void)state;
-  itg_graph *graph = window(0, 1); // One answer a position.
+static void assert_only_rounded(itg_graph *graph) {
   itg_recipe recipe;
   assert_int_equal(itg_recipe_builtin("a16w8", NULL, &recipe), ITG_OK);
   itg_choose_weight_method(graph, 64, &recipe);
@@ -121,16 +119,14 @@ static void detectors_are_only_rounded(void **state) {
   itg_graph_destroy(graph);
 }
 
-// A picture that nobody could walk through 64 times.
+static void detectors_are_only_rounded(void **state) {
+  (void)state;
+  assert_only_rounded(window(0, 1)); // One answer a position.
+}
+
 static void large_networks_are_only_rounded(void **state) {
   (void)state;
-  itg_graph *graph = one_answer(1 << 15);
-  itg_recipe recipe;
-  assert_int_equal(itg_recipe_builtin("a16w8", NULL, &recipe), ITG_OK);
-  itg_choose_weight_method(graph, 64, &recipe);
-  assert_int_equal(recipe.weight_method, ITG_WEIGHT_NEAREST);
-  itg_recipe_free(&recipe);
-  itg_graph_destroy(graph);
+  assert_only_rounded(one_answer(1 << 15)); // A picture that nobody could walk through 64 times.
 }
 
 int main(void) {
