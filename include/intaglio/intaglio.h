@@ -207,7 +207,7 @@ typedef struct itg_survey itg_survey; // Immutable; share freely.
 
 // root: NULL for this machine, or the folder of a recorded tree (copies of files below /sys, /proc, /dev, /usr, /vendor; then
 // no library is opened and the environment is ignored). qnn_directory: folder of the vendor's library, NULL to search. The
-// library is opened in a child process. Errors: ARGUMENT, MEMORY.
+// library is opened in a child process. Errors: IO (root is no folder), ARGUMENT, MEMORY.
 ITG_API ITG_MUST_USE itg_status itg_survey_create(const char *root, const char *qnn_directory,
                                                   itg_diagnostic *diagnostic, itg_survey **out);
 ITG_API void itg_survey_destroy(itg_survey *survey); // NULL is allowed.

@@ -42,7 +42,8 @@ static void run_child(itg_child_work work, void *context, const itg_child_limits
   if (limits->memory_bytes) setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   // A handler of the program's would hide a crash, or go on with what is the parent's.
-  static const int signals[] = {SIGINT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP,  SIGPIPE, SIGSEGV, SIGBUS,
+                                SIGILL, SIGFPE,  SIGABRT, SIGSYS,  SIGTRAP};
   for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
   const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing >= 0) {

@@ -127,6 +127,10 @@ itg_status itg_output_file_write(itg_output_file *file, const void *data, size_t
   return ITG_OK;
 }
 
+const char *itg_output_file_flush(itg_output_file *file, itg_diagnostic *diagnostic) {
+  return flush(file, diagnostic) == ITG_OK ? file->temporary : NULL;
+}
+
 itg_status itg_output_file_commit(itg_output_file *file, itg_diagnostic *diagnostic) {
   itg_status status = flush(file, diagnostic);
   if (status == ITG_OK && fsync(file->descriptor) != 0 && errno != EINVAL && errno != EROFS)

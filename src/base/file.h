@@ -25,6 +25,9 @@ typedef struct itg_output_file itg_output_file;
 ITG_MUST_USE itg_status itg_output_file_create(const char *path, itg_diagnostic *diagnostic, itg_output_file **out);
 ITG_MUST_USE itg_status itg_output_file_write(itg_output_file *file, const void *data, size_t size,
                                               itg_diagnostic *diagnostic);
+// Makes what was written so far readable at the temporary path, which is returned (valid until commit or discard): for judging a
+// result before it gets its name. NULL after filling the diagnostic (IO).
+const char *itg_output_file_flush(itg_output_file *file, itg_diagnostic *diagnostic);
 // Flushes, syncs, renames and frees. On failure the temporary file is removed and the object freed as well.
 ITG_MUST_USE itg_status itg_output_file_commit(itg_output_file *file, itg_diagnostic *diagnostic);
 // Removes the temporary file and frees. NULL is allowed.

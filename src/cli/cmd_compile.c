@@ -34,7 +34,7 @@ static const cli_option options[] = {
      "each four calibration samples the last then selects and does not calibrate"},
     {"recipe-out", 0, "FILE",
      "write the recipe that was used (JSON), also the one that mixed found, to edit and use again"},
-    {"target", 't', "CHIP[,CHIP..]",
+    {"target", 0, "CHIP[,CHIP..]",
      "NPUs to prepare for (qcs6490, sm8550, sm8750, ..): the program follows their rules and the file holds a context "
      "for "
      "each; it still runs on any CPU"},

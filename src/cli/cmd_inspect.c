@@ -9,7 +9,7 @@
 
 static const cli_option options[] = {
     {"steps", 0, NULL, "list every step of a compiled file with its kernel"},
-    {"target", 't', "CHIP", "list what would run where on an NPU, and every reason why something would not run there"},
+    {"target", 0, "CHIP", "list what would run where on an NPU, and every reason why something would not run there"},
     {"precision", 'p', "NAME", "of a float model with --target: a8w8, a8w8+s16 (default), a16w8"},
     {"qnn-dir", 0, "DIR", "folder of the vendor's NPU library (--target)"},
     CLI_OPTION_SHAPE,

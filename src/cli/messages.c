@@ -70,4 +70,5 @@ void cli_catch_interrupts(void) {
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   sigaction(SIGHUP, &action, NULL);
+  sigaction(SIGPIPE, &action, NULL); // Whoever read our output has gone: "intaglio compile .. | head".
 }

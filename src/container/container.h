@@ -2,6 +2,7 @@
 #ifndef ITG_CONTAINER_CONTAINER_H
 #define ITG_CONTAINER_CONTAINER_H
 
+#include "base/file.h"
 #include "graph/graph.h"
 
 typedef struct itg_metadata_section { // A named JSON text: "provenance", "accuracy", "preprocessing", "recipe".
@@ -28,6 +29,10 @@ enum { ITG_CONTAINER_MAX_PARTS = 16 };
 ITG_MUST_USE itg_status itg_container_write_parts(const char *path, const itg_container_part *parts, size_t part_count,
                                                   const itg_metadata_section *sections, size_t section_count,
                                                   itg_diagnostic *diagnostic);
+// The same into a file under construction, which stays the caller's.
+ITG_MUST_USE itg_status itg_container_write_parts_to(itg_output_file *file, const itg_container_part *parts,
+                                                     size_t part_count, const itg_metadata_section *sections,
+                                                     size_t section_count, itg_diagnostic *diagnostic);
 ITG_MUST_USE itg_status itg_container_encode_parts(const itg_container_part *parts, size_t part_count,
                                                    const itg_metadata_section *sections, size_t section_count,
                                                    itg_diagnostic *diagnostic, uint8_t **bytes, size_t *size);

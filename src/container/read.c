@@ -204,7 +204,12 @@ static itg_status read_graph(file_reader *reader, const itg_file_variant *varian
     ITG_TRY(read_node(reader, (const itg_file_node *)nodes + variant->first_node + i));
   ITG_TRY(read_ends(reader, true));
   reader->graph->stage = ITG_STAGE_LEGAL;
-  return itg_graph_verify(reader->graph, ITG_STAGE_LEGAL, diagnostic);
+  itg_diagnostic why = {0};
+  itg_status status = itg_graph_verify(reader->graph, ITG_STAGE_LEGAL, &why);
+  if (status == ITG_ERROR_QUANTIZATION)
+    status = why.status = ITG_ERROR_FORMAT; // Nothing was quantized: the file is wrong.
+  if (status != ITG_OK && diagnostic) *diagnostic = why;
+  return status;
 }
 
 // Every part, each with a role of its own. What was read so far is in `out`, also after an error.

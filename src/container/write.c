@@ -405,26 +405,27 @@ static itg_status prepare(file_writer *writer, const itg_metadata_section *metad
   return lay_out(writer, metadata, metadata_count, table, size);
 }
 
-static itg_status write_file(const file_writer *writer, const char *path, const itg_metadata_section *metadata,
-                             const buffer *table, uint64_t size) {
-  output_sink sink = {.diagnostic = writer->diagnostic};
-  ITG_TRY(itg_output_file_create(path, writer->diagnostic, &sink.file));
-  if (!emit(writer, metadata, table, size, write_to_file, &sink)) {
-    itg_output_file_discard(sink.file);
-    return sink.status;
-  }
-  return itg_output_file_commit(sink.file, writer->diagnostic);
+itg_status itg_container_write_parts_to(itg_output_file *file, const itg_container_part *parts, size_t part_count,
+                                        const itg_metadata_section *sections, size_t section_count,
+                                        itg_diagnostic *diagnostic) {
+  output_sink sink = {.file = file, .diagnostic = diagnostic};
+  file_writer writer = {.parts = parts, .part_count = part_count, .diagnostic = diagnostic};
+  buffer table = {0};
+  uint64_t size = 0;
+  itg_status status = prepare(&writer, sections, section_count, &table, &size);
+  if (status == ITG_OK && !emit(&writer, sections, &table, size, write_to_file, &sink)) status = sink.status;
+  release(&writer, &table);
+  return status;
 }
 
 itg_status itg_container_write_parts(const char *path, const itg_container_part *parts, size_t part_count,
                                      const itg_metadata_section *sections, size_t section_count,
                                      itg_diagnostic *diagnostic) {
-  file_writer writer = {.parts = parts, .part_count = part_count, .diagnostic = diagnostic};
-  buffer table = {0};
-  uint64_t size = 0;
-  itg_status status = prepare(&writer, sections, section_count, &table, &size);
-  if (status == ITG_OK) status = write_file(&writer, path, sections, &table, size);
-  release(&writer, &table);
+  itg_output_file *file;
+  ITG_TRY(itg_output_file_create(path, diagnostic, &file));
+  const itg_status status = itg_container_write_parts_to(file, parts, part_count, sections, section_count, diagnostic);
+  if (status == ITG_OK) return itg_output_file_commit(file, diagnostic);
+  itg_output_file_discard(file);
   return status;
 }
 

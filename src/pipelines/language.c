@@ -47,14 +47,15 @@ static itg_status check_decoder(itg_language *l, itg_diagnostic *diagnostic) {
   ITG_TRY(need_input(l->decoder, "sine", (itg_shape){2, {rows, half}}, diagnostic, &l->input_sine));
   l->block = (size_t)rows;
   const itg_tensor_info *ids = itg_model_input(l->embedding, 0), *row = itg_model_output(l->embedding, 0);
-  if (itg_model_input_count(l->embedding) != 1 || ids->count != 1 || ids->dtype != ITG_DTYPE_S32 ||
+  if (itg_model_input_count(l->embedding) != 1 || !row || ids->count != 1 || ids->dtype != ITG_DTYPE_S32 ||
       row->count != (size_t)hidden)
     ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, "embedding", "the token embedding does not give %d values for an id",
              (int)hidden);
   if (!l->vision) return ITG_OK;
   const size_t side = (size_t)l->config.vision.image_size;
-  if (itg_model_input_count(l->vision) != 1 || itg_model_input(l->vision, 0)->count != 3 * side * side ||
-      itg_model_output(l->vision, 0)->count != (size_t)(l->config.vision.tile_tokens * hidden))
+  const itg_tensor_info *features = itg_model_output(l->vision, 0);
+  if (itg_model_input_count(l->vision) != 1 || itg_model_input(l->vision, 0)->count != 3 * side * side || !features ||
+      features->count != (size_t)(l->config.vision.tile_tokens * hidden))
     ITG_FAIL(diagnostic, ITG_ERROR_SHAPE, "vision", "the image encoder does not fit the decoder");
   return ITG_OK;
 }

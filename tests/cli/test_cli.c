@@ -54,6 +54,9 @@ static void test_doctor(void **state) {
   assert_contains(command_stdout, "--target qcs6490");
   assert_contains(command_stdout, "missing FastRPC node");
   assert_contains(command_stdout, "The NPU cannot be used yet");
+  assert_int_equal(command("doctor --root none"), 3);
+  assert_contains(command_stderr, "none");
+  assert_int_equal(command("doctor --root m.onnx"), 3);
   assert_int_equal(command("doctor --root tree --json"), 0);
   assert_contains(command_stdout, "\"target\": \"qcs6490\"");
   // A folder below a user's own must not name the user in a file that is sent away.

@@ -339,7 +339,7 @@ static void test_messages_name_what_is_meant(void **state) {
   assert_says("cut.itg, byte");
   assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --shape x=1x3x64x64"), 5);
   assert_says("1x3x16x16");
-  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy -t ,"), 2);
+  assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --target ,"), 2);
   assert_says("--threads");
   assert_int_equal(command("compile m.onnx -o x.itg -c a.npy --qnn-dir ."), 2);
   assert_says("--target");

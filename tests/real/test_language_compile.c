@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "intaglio/compiler.h"
 #include "support/oracle.h"
 
@@ -150,6 +152,39 @@ static void vision_models_compile_to_three_parts(void **state) {
   }
 }
 
+static int end_while_judging(void *context, const char *stage, long long done, long long total) {
+  (void)context, (void)done, (void)total;
+  if (strcmp(stage, "judge") != 0) return 0;
+  itg_output_file_discard_all_from_signal(); // What the command does when it is interrupted.
+  _exit(42);
+}
+
+static void an_interrupt_while_judging_leaves_nothing(void **state) {
+  (void)state;
+  snprintf(path, sizeof path, "%s/data/vlm/smolvlm-tiny", oracle_shared());
+  if (!oracle_exists(path)) {
+    printf("skipped: %s is not there\n", path);
+    skip();
+  }
+  char inner[64], name[96], command[192];
+  snprintf(inner, sizeof inner, "%s/interrupted", folder);
+  snprintf(name, sizeof name, "%s/out.itg", inner);
+  snprintf(command, sizeof command, "mkdir '%s'", inner);
+  assert_int_equal(system(command), 0);
+  itg_language_options options;
+  itg_language_options_default(&options);
+  options.calibration = write_samples("samples.json", conversation());
+  options.progress = end_while_judging;
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) _exit(itg_language_compile(path, &options, name, &why, NULL) == ITG_OK ? 1 : 2);
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+  snprintf(command, sizeof command, "test -z \"$(ls -A '%s')\"", inner);
+  assert_int_equal(system(command), 0);
+}
+
 static void wrong_samples_are_refused(void **state) {
   (void)state;
   snprintf(path, sizeof path, "%s/data/vlm/smolvlm-tiny", oracle_shared());
@@ -197,6 +232,7 @@ static void wrong_samples_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(vision_models_compile_to_three_parts),
+                                     cmocka_unit_test(an_interrupt_while_judging_leaves_nothing),
                                      cmocka_unit_test(wrong_samples_are_refused),
                                      cmocka_unit_test(smollm2_keeps_its_perplexity)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -6,6 +6,7 @@
 #include "intaglio/language.h"
 #include "pipelines/answer_text.h"
 #include "pipelines/sampler.h"
+#include "support/hostile_file.h"
 #include "support/language_file.h"
 #include "support/oracle.h"
 
@@ -272,6 +273,43 @@ static void stops_are_found_across_pieces(void **state) {
   }
 }
 
+// One part at a time has no inputs or outputs, checksums made right: refused, whichever part it is.
+static void parts_without_ends_are_refused(void **state) {
+  (void)state;
+  char damaged[] = "/tmp/intaglio-damaged-XXXXXX";
+  const int descriptor = mkstemp(damaged);
+  assert_true(descriptor >= 0);
+  close(descriptor);
+  itg_diagnostic why = {0};
+  itg_mapped_file file;
+  assert_int_equal(itg_mapped_file_open(path, &why, &file), ITG_OK);
+  uint8_t *copy = malloc(file.bytes.size);
+  assert_non_null(copy);
+  itg_file_header header;
+  memcpy(&header, file.bytes.data, sizeof header);
+  itg_file_section section = {0};
+  const uint8_t *table = file.bytes.data + header.table_offset;
+  for (uint32_t i = 0; section.type != ITG_SECTION_VARIANTS; i++)
+    memcpy(&section, table + i * sizeof section, sizeof section);
+  assert_int_equal(section.size, 2 * sizeof(itg_file_variant));
+  static const size_t counts[] = {offsetof(itg_file_variant, input_count), offsetof(itg_file_variant, output_count)};
+  for (size_t i = 0; i < 4; i++) {
+    const uint32_t none = 0;
+    memcpy(copy, file.bytes.data, file.bytes.size);
+    memcpy(copy + section.offset + i / 2 * sizeof(itg_file_variant) + counts[i % 2], &none, sizeof none);
+    fix_checksums(copy, file.bytes.size);
+    assert_int_equal(itg_write_file(damaged, copy, file.bytes.size, &why), ITG_OK);
+    itg_language *opened = NULL;
+    const itg_status status = itg_language_open(damaged, &why, &opened);
+    assert_true(status == ITG_ERROR_SHAPE || status == ITG_ERROR_FORMAT);
+    assert_true(why.message[0] != 0);
+    assert_null(opened);
+  }
+  free(copy);
+  itg_mapped_file_close(&file);
+  unlink(damaged);
+}
+
 int main(void) {
   char checkpoint[4096];
   snprintf(checkpoint, sizeof checkpoint, "%s/data/vlm/smolvlm-tiny/config.json", oracle_shared());
@@ -284,7 +322,9 @@ int main(void) {
   }
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_instruction_set_gives_one_transcript),
                                      cmocka_unit_test(further_turns_compute_only_what_is_new),
-                                     cmocka_unit_test(seeds_decide), cmocka_unit_test(stop_texts_and_cancelling),
-                                     cmocka_unit_test(errors_leave_the_chat_usable)};
+                                     cmocka_unit_test(seeds_decide),
+                                     cmocka_unit_test(stop_texts_and_cancelling),
+                                     cmocka_unit_test(errors_leave_the_chat_usable),
+                                     cmocka_unit_test(parts_without_ends_are_refused)};
   return cmocka_run_group_tests(tests, make_model, remove_model);
 }

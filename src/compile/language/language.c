@@ -153,10 +153,16 @@ static itg_status describe(itg_language_run *run, const char *path, texts *t) {
   return ITG_OK;
 }
 
-static itg_status write_file(const itg_language_run *run, const texts *t, const char *path) {
+static itg_status write_to(itg_output_file *file, const itg_language_run *run, const texts *t) {
   const itg_container_part parts[] = {
       {"decoder", run->decoder}, {"embedding", run->embedding}, {"vision", run->vision}};
-  return itg_container_write_parts(path, parts, run->vision ? 3 : 2, t->sections, t->count, run->diagnostic);
+  return itg_container_write_parts_to(file, parts, run->vision ? 3 : 2, t->sections, t->count, run->diagnostic);
+}
+
+static itg_status judge_draft(itg_output_file *draft, itg_language_run *run, const texts *t) {
+  ITG_TRY(write_to(draft, run, t));
+  const char *path = itg_output_file_flush(draft, run->diagnostic);
+  return path ? itg_language_judge(run, path) : ITG_ERROR_IO;
 }
 
 static size_t constant_bytes(const itg_graph *graph) {
@@ -179,18 +185,14 @@ static void measure_parts(itg_language_run *run) {
   }
 }
 
-// The file is judged as it lies on the disk beside its final name, and written again with the record of that.
+// The program is judged from a file that never gets its name, and written again with the record of that.
 static itg_status judge_and_write(itg_language_run *run, texts *t, const char *output) {
   itg_language_result *result = &run->result;
-  const size_t length = strlen(output) + 16;
-  char *draft = malloc(length);
-  ITG_TRY_MEMORY(draft, run->diagnostic);
-  snprintf(draft, length, "%s.unjudged", output);
   const double start = itg_now();
-  itg_status status = write_file(run, t, draft);
-  if (status == ITG_OK) status = itg_language_judge(run, draft);
-  unlink(draft);
-  free(draft);
+  itg_output_file *file;
+  ITG_TRY(itg_output_file_create(output, run->diagnostic, &file));
+  itg_status status = judge_draft(file, run, t);
+  itg_output_file_discard(file);
   ITG_TRY(status);
   result->judge_seconds = itg_now() - start;
   const double ratio = result->accuracy.perplexity_ratio;
@@ -203,7 +205,11 @@ static itg_status judge_and_write(itg_language_run *run, texts *t, const char *o
   t->accuracy = itg_language_record_json(run);
   ITG_TRY_MEMORY(t->accuracy, run->diagnostic);
   add_text(t, "accuracy", t->accuracy, strlen(t->accuracy));
-  return write_file(run, t, output);
+  ITG_TRY(itg_output_file_create(output, run->diagnostic, &file));
+  status = write_to(file, run, t);
+  if (status == ITG_OK) return itg_output_file_commit(file, run->diagnostic);
+  itg_output_file_discard(file);
+  return status;
 }
 
 static itg_status compile(itg_language_run *run, const char *path, const char *output, texts *t) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "npu/survey/findings.h"
@@ -87,6 +88,12 @@ itg_status itg_survey_create(const char *root, const char *qnn_directory, itg_di
           (int)sizeof survey->qnn_directory) {
     free(survey);
     ITG_FAIL(diagnostic, ITG_ERROR_ARGUMENT, NULL, "the name of a folder is longer than 511 bytes");
+  }
+  struct stat info;
+  if (root && (stat(root, &info) != 0 || !S_ISDIR(info.st_mode))) {
+    free(survey);
+    ITG_FAIL(diagnostic, ITG_ERROR_IO, root,
+             "is no folder; give the one that holds sys, proc and dev of the recorded machine");
   }
   itg_survey_soc(survey);
   if (survey->is_qualcomm) {
