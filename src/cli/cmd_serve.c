@@ -289,6 +289,7 @@ const cli_command cli_serve = {
         "With --openai: POST /v1/chat/completions (also streamed), GET /v1/models, GET /health; images as data URLs. "
         "--workers is the number of conversations answered at the same time (default 1).\n"
         "The environment variables of Immich's own container are understood; options come before them.\n"
+        "Replace a model that is being served with mv, never by copying over it: its weights are mapped.\n"
         "SIGTERM finishes the requests that were taken; a second one ends at once.",
     CLI_OPTIONS(options),
     .run = run_serve,
